@@ -1,0 +1,99 @@
+"""The library's own data file: one ``.npz`` with CSR arrays, names and splits, no pickles.
+
+==================================================  ==============================================
+``X_data``, ``X_indices``, ``X_indptr``, ``X_shape``  features, CSR
+``Y_indices``, ``Y_indptr``, ``Y_shape``              label indicator, CSR, every stored value is 1
+``label_names``, ``feature_names``                    unicode; feature names are optional
+``train_idx``, ``valid_idx``, ``test_idx``            row numbers of the splits that exist
+``idf``                                               only with raw term counts
+==================================================  ==============================================
+"""
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from pysldl.datasets.dataset import Dataset
+from pysldl.datasets.files import replacing, require_file, stem
+from pysldl.exceptions import DataError
+
+__all__ = ["read_npz", "write_npz"]
+
+SPLIT_SUFFIX = "_idx"
+
+
+def read_npz(path: str | os.PathLike[str], name: str | None = None) -> Dataset:
+    """Read a data set from the library's ``.npz`` file."""
+    path = require_file(path)
+    arrays = _load_arrays(path)
+    label_names = _require(arrays, "label_names", path)
+    Y_indices = _require(arrays, "Y_indices", path)
+    return Dataset(
+        name or stem(path),
+        X=_matrix(arrays, "X", _require(arrays, "X_data", path), path),
+        Y=_matrix(arrays, "Y", np.ones(Y_indices.shape, dtype=np.float32), path),
+        label_names=label_names,
+        feature_names=arrays.get("feature_names"),
+        splits={
+            key.removesuffix(SPLIT_SUFFIX): rows for key, rows in arrays.items() if key.endswith(SPLIT_SUFFIX)
+        },
+        idf=arrays.get("idf"),
+    )
+
+
+def write_npz(dataset: Dataset, path: str | os.PathLike[str]) -> None:
+    """Write ``dataset`` as ``.npz``; the file appears whole or not at all. Texts are not kept."""
+    if dataset.X is None:
+        raise DataError(f"data set {dataset.name!r} holds texts only: vectorize() it before writing.")
+    X = csr_array(dataset.X)
+    arrays: dict[str, Any] = {
+        "X_data": X.data,
+        "X_indices": X.indices,
+        "X_indptr": X.indptr,
+        "X_shape": np.array(X.shape, dtype=np.int64),
+        "Y_indices": dataset.Y.indices,
+        "Y_indptr": dataset.Y.indptr,
+        "Y_shape": np.array(dataset.Y.shape, dtype=np.int64),
+        "label_names": dataset.label_names,
+    }
+    arrays |= {key + SPLIT_SUFFIX: rows.astype(np.int32) for key, rows in dataset.splits.items()}
+    for key in ("feature_names", "idf"):
+        if getattr(dataset, key) is not None:
+            arrays[key] = getattr(dataset, key)
+    with replacing(path) as stream:
+        np.savez_compressed(stream, **arrays)
+
+
+def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    with path.open("rb") as stream:
+        if stream.read(4) != b"PK\x03\x04":
+            raise DataError(f"{path}: is not an npz file (wrong magic bytes).")
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {key: stored[key] for key in stored.files}
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        raise DataError(f"{path}: the npz file is damaged or holds something else ({error}).") from error
+
+
+def _require(arrays: dict[str, NDArray[Any]], key: str, path: Path) -> NDArray[Any]:
+    if not isinstance(arrays.get(key), np.ndarray):
+        raise DataError(f"{path}: holds no array {key!r}, so it is not a data set of this library.")
+    return arrays[key]
+
+
+def _matrix(arrays: dict[str, NDArray[Any]], which: str, data: NDArray[Any], path: Path) -> csr_array:
+    indices, indptr, shape = (
+        _require(arrays, f"{which}_{part}", path) for part in ("indices", "indptr", "shape")
+    )
+    try:
+        matrix = csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
+        matrix.check_format(full_check=True)
+    except (TypeError, ValueError, IndexError) as error:
+        raise DataError(f"{path}: the arrays of {which} do not make a CSR matrix ({error}).") from error
+    return matrix

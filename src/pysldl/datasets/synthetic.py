@@ -1,0 +1,240 @@
+"""A small world whose label relations are known: "cloud implies sky", but not the other way."""
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from pysldl.datasets.dataset import Dataset
+from pysldl.datasets.world import Scene, endless_scenes, function_word, phrase
+from pysldl.exceptions import DataError
+
+__all__ = ["SyntheticDataset", "make_asymmetric_multilabel"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SyntheticDataset(Dataset):
+    """A :class:`Dataset` that knows which label implies which.
+
+    Parameters
+    ----------
+    implications : sequence of (child, parent)
+        Columns of Y: a row with the child has, but for forgotten labels, the parent as well.
+    """
+
+    implications: tuple[tuple[int, int], ...] = field(default=())
+
+    @property
+    def named_implications(self) -> list[tuple[str, str]]:
+        """The implications by name: ``("cloud", "sky")``."""
+        return [
+            (str(self.label_names[child]), str(self.label_names[parent]))
+            for child, parent in self.implications
+        ]
+
+
+def make_asymmetric_multilabel(
+    n_samples: int = 1500,
+    n_features: int = 480,
+    n_labels: int = 90,
+    *,
+    scenes_per_sample: float = 1.8,
+    children_per_scene: float = 0.9,
+    zipf_exponent: float = 0.7,
+    forgotten: float = 0.02,
+    terms_per_sample: float = 30.0,
+    noise: float = 0.45,
+    test_size: float = 0.2,
+    random_state: int | np.random.Generator | None = 0,
+) -> SyntheticDataset:
+    """Draw pictures of a small world, tagged and described in words.
+
+    A row shows a few scenes ("sky", "kitchen"), the frequent ones more often (Zipf). A scene is
+    tagged with its broad label and with some of its narrower ones ("cloud", "rain"), again by
+    Zipf; so the narrower label implies the broad one, which itself comes with any of several.
+    Some broad labels have no narrower one and stand alone. The features are counts of terms: the
+    words of a row are drawn from those of its labels, of related labels and of no label at all.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_labels : int
+        Shape of X and Y.
+    scenes_per_sample : float
+        Mean number of scenes in a row, at least 1.
+    children_per_scene : float
+        Mean number of narrower labels that a scene with any of them is tagged with.
+    zipf_exponent : float
+        How fast frequencies fall with the rank, for scenes, narrower labels and terms alike.
+    forgotten : float
+        Share of tags left out at random, as human annotators do; rows keep at least one.
+    terms_per_sample : float
+        Mean number of words in a row.
+    noise : float
+        Share of the words that speak of no label of the row.
+    test_size : float
+        Share of the rows in ``splits["test"]``.
+    random_state : int, Generator or None
+        The same integer gives the same data.
+
+    Returns
+    -------
+    SyntheticDataset
+        With named labels and terms, ``splits`` of train and test, ``idf`` fitted on the train rows,
+        and the planted ``implications``.
+
+    Examples
+    --------
+    >>> ds = make_asymmetric_multilabel()
+    >>> ds.named_implications[0]
+    ('cloud', 'sky')
+    """
+    _check_sizes(n_samples, n_features, n_labels, scenes_per_sample)
+    rng = np.random.default_rng(random_state)
+    label_names, parent_of = _plant(n_labels)
+    Y = _draw_labels(
+        rng, n_samples, parent_of, scenes_per_sample, children_per_scene, zipf_exponent, forgotten
+    )
+    terms_of, feature_names = _vocabulary(n_features, label_names)
+    X = _draw_terms(rng, Y, parent_of, terms_of, n_features, zipf_exponent, terms_per_sample, noise)
+    shuffled = rng.permutation(n_samples)
+    n_test = round(test_size * n_samples)
+    train = np.sort(shuffled[n_test:])
+    return SyntheticDataset(
+        "synthetic",
+        X,
+        Y,
+        np.array(label_names),
+        feature_names=np.array(feature_names),
+        splits={"train": train, "test": np.sort(shuffled[:n_test])},
+        idf=_inverse_document_frequency(X[train]),
+        implications=tuple((child, int(parent)) for child, parent in enumerate(parent_of) if parent != child),
+    )
+
+
+def _check_sizes(n_samples: int, n_features: int, n_labels: int, scenes_per_sample: float) -> None:
+    if min(n_samples, n_labels) < 1:
+        raise DataError(f"n_samples={n_samples} and n_labels={n_labels} must be at least 1.")
+    if n_features <= n_labels:
+        raise DataError(
+            f"n_features={n_features} must exceed n_labels={n_labels}: every label has a term of its own, "
+            "and some terms speak of none."
+        )
+    if scenes_per_sample < 1:
+        raise DataError(f"scenes_per_sample={scenes_per_sample} must be at least 1.")
+
+
+def _plant(n_labels: int) -> tuple[list[str], NDArray[np.intp]]:
+    """Names of the labels and the column each of them implies (itself: nothing else)."""
+    names: list[str] = []
+    parent_of: list[int] = []
+    scenes = endless_scenes()
+    while len(names) < n_labels:
+        scene: Scene = next(scenes)
+        parent = len(names)
+        for name in islice((scene.parent, *scene.children), n_labels - len(names)):
+            names.append(name)
+            parent_of.append(parent)
+    return names, np.array(parent_of, dtype=np.intp)
+
+
+def _draw_labels(
+    rng: np.random.Generator,
+    n_samples: int,
+    parent_of: NDArray[np.intp],
+    scenes_per_sample: float,
+    children_per_scene: float,
+    zipf_exponent: float,
+    forgotten: float,
+) -> csr_array:
+    """Label indicator, CSR of shape (n_samples, n_labels)."""
+    parents, n_members = np.unique(parent_of, return_counts=True)
+    n_scenes = 1 + rng.poisson(scenes_per_sample - 1, n_samples)
+    scene_rows = np.repeat(np.arange(n_samples), n_scenes)
+    scenes = rng.choice(len(parents), len(scene_rows), p=_zipf(len(parents), zipf_exponent))
+
+    n_children = rng.poisson(children_per_scene, len(scene_rows)) * (n_members[scenes] > 1)
+    child_rows = np.repeat(scene_rows, n_children)
+    child_scenes = np.repeat(scenes, n_children)
+    children = np.empty(len(child_rows), dtype=np.intp)
+    for scene in np.unique(child_scenes):
+        of_scene = np.flatnonzero(child_scenes == scene)
+        ranks = rng.choice(n_members[scene] - 1, len(of_scene), p=_zipf(n_members[scene] - 1, zipf_exponent))
+        children[of_scene] = parents[scene] + 1 + ranks
+
+    rows = np.concatenate([scene_rows, child_rows])
+    labels = np.concatenate([parents[scenes], children])
+    tagged = _indicator(rows, labels, (n_samples, len(parent_of)))
+    kept = rng.random(tagged.nnz) >= forgotten
+    kept[tagged.indptr[:-1]] |= np.add.reduceat(kept, tagged.indptr[:-1]) == 0
+    rows = np.repeat(np.arange(n_samples), np.diff(tagged.indptr))
+    return _indicator(rows[kept], tagged.indices[kept], tagged.shape)
+
+
+def _vocabulary(n_features: int, label_names: list[str]) -> tuple[int, list[str]]:
+    """Terms a label, and all terms: those of label 0, of label 1, ..., then those of no label."""
+    terms_of = max(1, int(0.8 * n_features) // len(label_names))
+    names = [phrase(label, position) for label in label_names for position in range(terms_of)]
+    return terms_of, names + [function_word(position) for position in range(n_features - len(names))]
+
+
+def _draw_terms(
+    rng: np.random.Generator,
+    Y: csr_array,
+    parent_of: NDArray[np.intp],
+    terms_of: int,
+    n_features: int,
+    zipf_exponent: float,
+    terms_per_sample: float,
+    noise: float,
+) -> csr_array:
+    """Term counts, CSR of shape (n_samples, n_features); memory follows the number of words."""
+    n_samples, n_labels = Y.shape
+    n_terms = rng.poisson(terms_per_sample, n_samples)
+    rows = np.repeat(np.arange(n_samples), n_terms)
+    n_own = np.diff(Y.indptr)[rows]
+    topics = Y.indices[Y.indptr[rows] + rng.integers(n_own)]
+
+    # Noise is one part words of another label of the same scene, one part of any label, and two
+    # parts words of no label.
+    kind = rng.random(len(rows)) / noise if noise else np.full(len(rows), np.inf)
+    siblings = kind < 0.25
+    topics[siblings] = _relative(rng, topics[siblings], parent_of)
+    anything = (kind >= 0.25) & (kind < 0.5)
+    topics[anything] = rng.integers(n_labels, size=anything.sum())
+    terms = topics * terms_of + rng.choice(terms_of, len(rows), p=_zipf(terms_of, zipf_exponent))
+    empty = (kind >= 0.5) & (kind < 1)
+    n_empty = n_features - n_labels * terms_of
+    terms[empty] = n_labels * terms_of + rng.choice(n_empty, empty.sum(), p=_zipf(n_empty, zipf_exponent))
+    counts = csr_array((np.ones(len(rows), dtype=np.float32), (rows, terms)), shape=(n_samples, n_features))
+    counts.sum_duplicates()
+    return counts
+
+
+def _relative(
+    rng: np.random.Generator, labels: NDArray[Any], parent_of: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """For each label one of its scene, the broad label included, all alike."""
+    n_members = np.bincount(parent_of, minlength=len(parent_of))
+    parents = parent_of[labels]
+    return parents + rng.integers(n_members[parents])
+
+
+def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
+    weights = np.arange(1, n + 1, dtype=np.float64) ** -exponent
+    return weights / weights.sum()
+
+
+def _indicator(rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int]) -> csr_array:
+    matrix = csr_array((np.ones(len(rows), dtype=np.float32), (rows, columns)), shape=shape)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1
+    return matrix
+
+
+def _inverse_document_frequency(counts: csr_array) -> NDArray[np.float32]:
+    n_samples, n_features = counts.shape
+    frequency = np.bincount(counts.indices, minlength=n_features)
+    return (np.log((1 + n_samples) / (1 + frequency)) + 1).astype(np.float32)
