@@ -1,0 +1,135 @@
+"""Votes of the nearest neighbours in the latent space (Eqs. 19 and 20)."""
+
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote
+from pysldl.decoding.index import ExactIndex
+from pysldl.exceptions import DataError, SLDLWarning
+
+__all__ = ["NeighborDecoder"]
+
+
+class NeighborDecoder(Decoder):
+    """Each of the nearest training rows votes for its labels with weight 1/d, d the cosine distance.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        The paper's k. Reduced, with a warning, where there are fewer training rows.
+    normalize : bool
+        Divide by the sum of the weights, so that scores are shares in [0, 1] that can be compared between rows. The
+        paper does not; the ranking within a row is the same.
+    min_distance : float
+        Floor of d, where two codes coincide.
+    exact_match : {"floor", "only"}
+        What a neighbour at distance zero does: vote with the weight of the floor, or, as in the authors' code, silence
+        all others.
+
+    Attributes
+    ----------
+    index_ : ExactIndex
+    Y_ : csr_array of shape (n_samples, n_labels)
+        Labels of the training rows.
+    prior_ : csr_array of shape (1, n_labels)
+        Share of training rows with each label: the answer for a code that is zero and so is near to nothing.
+    n_neighbors_ : int
+        Neighbours actually asked.
+    """
+
+    _saved_state = ("index_", "Y_", "prior_", "n_neighbors_")
+
+    def __init__(
+        self,
+        n_neighbors: int = 30,
+        *,
+        normalize: bool = True,
+        min_distance: float = 1e-6,
+        exact_match: Literal["floor", "only"] = "floor",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.normalize = normalize
+        self.min_distance = min_distance
+        self.exact_match = exact_match
+
+    def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
+        if not self.n_neighbors >= 1:
+            raise DataError(f"n_neighbors must be at least 1, but is {self.n_neighbors!r}.")
+        n_samples = Y.shape[0]
+        if self.n_neighbors > n_samples:
+            warnings.warn(
+                f"n_neighbors={self.n_neighbors} is more than the {n_samples} training rows; using {n_samples}.",
+                SLDLWarning,
+                stacklevel=2,
+            )
+        self.n_neighbors_ = min(self.n_neighbors, n_samples)
+        self.index_ = ExactIndex().fit(Z)
+        self.Y_ = Y
+        self.prior_ = sparse.csr_array(Y.sum(axis=0, dtype=np.float32)[None, :] / np.float32(n_samples))
+        return self
+
+    def scores(self, Z: NDArray[np.float32]) -> sparse.csr_array:
+        return self._vote(Z, *self.index_.search(Z, self.n_neighbors_))
+
+    def left_out_scores(
+        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
+    ) -> sparse.csr_array:
+        k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
+        return self._vote(Z_left_out, *self.index_.search(Z_left_out, k, leave_out=rows))
+
+    def evidence(self, z: NDArray[np.float32], label: int) -> LatentEvidence:
+        neighbors, similarities = self.index_.search(z[None, :], self.n_neighbors_)
+        weights = self._weights(similarities)[0]
+        column = self.Y_[neighbors[0]][:, [label]].toarray().ravel()
+        contributions = weights * column
+        if not z.any():  # the prior answered, no neighbour did
+            contributions[:] = 0.0
+        for_label = np.flatnonzero(contributions)
+        votes = [
+            NeighborVote(int(neighbors[0, i]), float(similarities[0, i]), float(contributions[i]))
+            for i in for_label[np.argsort(-contributions[for_label], kind="stable")]
+        ]
+        # The mean cosine to the voters is linear in the code, once the code's length is fixed.
+        towards = contributions @ self.index_.vectors_[neighbors[0]]
+        length = float(np.linalg.norm(z)) * float(contributions.sum())
+        direction = towards / length if length > 0 else np.zeros_like(towards)
+        score = float(contributions.sum()) if z.any() else float(self.prior_[0, label])
+        return LatentEvidence(score, votes, direction, "similarity to the neighbours that carry the label")
+
+    def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
+        return 4 * n_samples * n_components
+
+    def _vote(
+        self, Z: NDArray[np.float32], neighbors: NDArray[np.int64], similarities: NDArray[np.float32]
+    ) -> sparse.csr_array:
+        """Weighted sum of the neighbours' label rows (Eq. 20), as a product of two CSR matrices."""
+        n_rows, k = neighbors.shape
+        ballots = sparse.csr_array(
+            (self._weights(similarities).ravel(), neighbors.ravel(), np.arange(0, n_rows * k + 1, k)),
+            shape=(n_rows, self.Y_.shape[0]),
+        )
+        votes = ballots @ self.Y_
+        silent = ~Z.any(axis=1)
+        if silent.any():
+            speaks = sparse.diags_array((~silent).astype(np.float32))
+            prior = sparse.csr_array(silent.astype(np.float32)[:, None]) @ self.prior_
+            votes = speaks @ votes + prior
+        votes = sparse.csr_array(votes)
+        votes.eliminate_zeros()
+        votes.sort_indices()
+        return votes
+
+    def _weights(self, similarities: NDArray[np.float32]) -> NDArray[np.float32]:
+        """1/d of every neighbour, with the rules for d near zero, (n_rows, k)."""
+        distances = np.maximum(1.0 - similarities, self.min_distance)
+        weights = 1.0 / distances
+        if self.exact_match == "only":
+            exact = distances <= self.min_distance
+            weights = np.where(exact.any(axis=1, keepdims=True), exact, weights)
+        if self.normalize:
+            weights = weights / weights.sum(axis=1, keepdims=True)
+        return np.asarray(weights, dtype=np.float32)

@@ -1,0 +1,55 @@
+"""What every label embedding shares: a row of numbers per label, and a row's target as their sum."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from pysldl.exceptions import DataError
+from pysldl.labels import as_indicator
+from pysldl.progress import ProgressCallback
+
+__all__ = ["LabelEmbedding", "seen_labels"]
+
+
+class LabelEmbedding(TransformerMixin, BaseEstimator):
+    """Base of the embeddings: ``fit`` places the labels, ``transform`` sums the places of a row's labels.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_labels, n_components), float32
+        One latent vector per label; zero for labels that never occur in training.
+    """
+
+    components_: Any
+    _saved_state: tuple[str, ...] = ("components_",)
+
+    def fit(self, Y: Any, y: object = None, *, progress: ProgressCallback | None = None) -> Self:
+        """Place the labels of the indicator ``Y``, of shape (n_samples, n_labels)."""
+        self._place(as_indicator(Y), progress)
+        return self
+
+    def transform(self, Y: Any) -> NDArray[np.float32] | sparse.csr_array:
+        """Targets z of rows: the sum of their labels' vectors (Eq. 9), shape (n_samples, n_components)."""
+        check_is_fitted(self)
+        Y = as_indicator(Y)
+        if Y.shape[1] != self.components_.shape[0]:
+            raise DataError(
+                f"Y has {Y.shape[1]} labels, but the embedding was fitted with {self.components_.shape[0]}."
+            )
+        return Y @ self.components_
+
+    def memory(self, n_labels: int) -> int:
+        """Bytes that :meth:`fit` needs at its peak, beside its input."""
+        raise NotImplementedError
+
+    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None) -> None:
+        raise NotImplementedError
+
+
+def seen_labels(Y: sparse.csr_array) -> NDArray[np.intp]:
+    """Columns of ``Y`` that occur at least once."""
+    return np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1]))

@@ -1,0 +1,60 @@
+"""How much memory there is, and a refusal before an allocation that cannot succeed."""
+
+import os
+import re
+from pathlib import Path
+
+from pysldl.exceptions import MemoryLimitError
+
+__all__ = ["available_memory", "format_bytes", "parse_bytes", "require_memory"]
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+def available_memory() -> int | None:
+    """Bytes that can be allocated without swapping, or None where the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def require_memory(needed: int, what: str, advice: str, limit: int | str | None = None) -> None:
+    """Raise :class:`MemoryLimitError` when ``needed`` bytes are more than ``limit``, or than are available.
+
+    Examples
+    --------
+    >>> require_memory(8 * 10**9, "a dense score matrix", "Ask for the best labels only.", limit="1 GB")
+    Traceback (most recent call last):
+    ...
+    pysldl.exceptions.MemoryLimitError: a dense score matrix needs about 8.0 GB, but the limit is 1.0 GB. Ask for the best labels only.
+    """
+    allowed = available_memory() if limit is None else parse_bytes(limit)
+    if allowed is not None and needed > allowed:
+        bound = "only" if limit is None else "the limit is"
+        end = " are available" if limit is None else ""
+        raise MemoryLimitError(
+            f"{what} needs about {format_bytes(needed)}, but {bound} {format_bytes(allowed)}{end}. {advice}"
+        )
+
+
+def parse_bytes(size: int | str) -> int:
+    """Bytes of a size given as a number or as text such as ``"12 GB"`` or ``"512MiB"``."""
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", str(size))
+    if match is None or match[2].upper() not in _UNITS:
+        raise ValueError(f"{size!r} is not a memory size; write for example '4 GB'.")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def format_bytes(size: int) -> str:
+    """Bytes in the largest fitting decimal unit."""
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} B"
