@@ -50,6 +50,7 @@ def test_bad_truth(Y_true, message):
         (np.full((2, 3), np.nan), "NaN"),
         (np.ones((2, 3), dtype=bool), "integer labels or floating-point scores"),
         ([["sky", "sea"], ["sky", "sea"]], "integer labels or floating-point scores"),
+        ([[0, 1], [2]], "differ in length: fill unused slots with -1"),
         ((np.zeros((2, 2), dtype=int),), "the pair"),
         ((np.array([[0, 1], [1, 2]]), np.zeros((2, 3))), "differ in shape"),
         ((np.zeros((2, 2)), np.zeros((2, 2))), "labels must be integers"),

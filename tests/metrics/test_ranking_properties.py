@@ -94,6 +94,7 @@ def test_every_form_equals_the_slow_implementation(problem, container):
         for Y_true in (truth, container(truth.astype(scores.dtype))):
             results = evaluate(Y_true, predictions, weights, ks, ignore_labels=ignored)
             assert results == pytest.approx(expected, rel=0, abs=TOLERANCE)
+            assert all(0.0 <= value <= 1.0 for value in results.values())
 
 
 @pytest.mark.parametrize("container", [csr_array, csr_matrix])
