@@ -11,6 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from pysldl.exceptions import DataError
+from pysldl.labels import as_indicator, check_label_names
 
 __all__ = ["Dataset"]
 
@@ -58,18 +59,20 @@ class Dataset:
     texts: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        tidy = {
+        tidy: dict[str, Any] = {
             "X": None if self.X is None else _tidy_features(self.X, self.name),
-            "Y": _tidy_labels(self.Y, self.name),
-            "label_names": _as_names(self.label_names),
             "feature_names": None if self.feature_names is None else _as_names(self.feature_names),
             "idf": None if self.idf is None else np.asarray(self.idf, dtype=np.float32),
             "texts": None if self.texts is None else list(self.texts),
         }
+        try:
+            tidy["Y"] = as_indicator(self.Y)
+            tidy["label_names"] = check_label_names(self.label_names, tidy["Y"].shape[1])
+        except DataError as error:
+            raise DataError(f"data set {self.name!r}: {error}") from error
         for attribute, value in tidy.items():
             object.__setattr__(self, attribute, value)
         self._check_lengths()
-        _check_distinct(self.label_names, self.name)
         splits = {key: _tidy_split(key, rows, self.n_samples, self.name) for key, rows in self.splits.items()}
         object.__setattr__(self, "splits", splits)
 
@@ -77,7 +80,6 @@ class Dataset:
         if self.X is None and self.texts is None:
             raise DataError(f"data set {self.name!r} has neither X nor texts: give one of them.")
         expected: list[tuple[str, Any, int, str]] = [
-            ("label_names", self.label_names, self.n_labels, "columns in Y"),
             ("texts", self.texts, self.n_samples, "rows in Y"),
         ]
         if self.X is not None:
@@ -227,24 +229,6 @@ def _tidy_features(X: Any, name: str) -> Any:
     return X
 
 
-def _tidy_labels(Y: Any, name: str) -> csr_array:
-    try:
-        Y = csr_array(Y, dtype=np.float32, copy=True)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"data set {name!r}: Y is not an indicator matrix ({error}).") from error
-    if Y.ndim != 2:
-        raise DataError(f"data set {name!r}: Y has {Y.ndim} dimension(s), expected 2.")
-    Y.sum_duplicates()
-    Y.eliminate_zeros()
-    if (Y.data != 1).any():
-        row, column = _entry(Y, Y.data != 1)
-        raise DataError(
-            f"data set {name!r}: Y must hold 0 and 1 only, "
-            f"but is {Y[row, column]} at row {row}, column {column}."
-        )
-    return Y
-
-
 def _entry(matrix: Any, bad: NDArray[np.bool_]) -> tuple[int, int]:
     """Row and column of the first True of ``bad``, a mask over what ``matrix`` stores."""
     first = int(np.argmax(bad))
@@ -256,17 +240,6 @@ def _entry(matrix: Any, bad: NDArray[np.bool_]) -> tuple[int, int]:
 
 def _as_names(names: Any) -> NDArray[np.str_]:
     return np.asarray(names, dtype=np.str_).reshape(-1)
-
-
-def _check_distinct(label_names: NDArray[np.str_], name: str) -> None:
-    names, counts = np.unique(label_names, return_counts=True)
-    repeated = names[counts > 1]
-    if len(repeated):
-        shown = ", ".join(repr(str(label)) for label in repeated[:5])
-        more = f" and {len(repeated) - 5} more" if len(repeated) > 5 else ""
-        raise DataError(
-            f"data set {name!r}: duplicate label names {shown}{more}; every label needs its own name."
-        )
 
 
 def _tidy_split(key: str, rows: Any, n_samples: int, name: str) -> NDArray[np.intp]:

@@ -37,16 +37,16 @@ class SyntheticDataset(Dataset):
 
 
 def make_asymmetric_multilabel(
-    n_samples: int = 1500,
+    n_samples: int = 1800,
     n_features: int = 480,
     n_labels: int = 90,
     *,
-    scenes_per_sample: float = 1.8,
-    children_per_scene: float = 0.9,
-    zipf_exponent: float = 0.7,
+    scenes_per_sample: float = 3.0,
+    children_per_scene: float = 0.5,
+    zipf_exponent: float = 0.6,
     forgotten: float = 0.02,
-    terms_per_sample: float = 30.0,
-    noise: float = 0.45,
+    terms_per_sample: float = 12.0,
+    noise: float = 0.8,
     test_size: float = 0.2,
     random_state: int | np.random.Generator | None = 0,
 ) -> SyntheticDataset:
