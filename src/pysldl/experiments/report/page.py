@@ -1,0 +1,144 @@
+"""What the page holds, and how it becomes one HTML file that needs no network."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pysldl.exceptions import MissingDependencyError
+from pysldl.experiments.figures import Drawing
+from pysldl.experiments.files import slug, write_atomically
+from pysldl.experiments.tables import Cell, Table
+
+__all__ = ["Missing", "ReportContext", "Section", "build_report", "write_report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something a reader would look for in vain.
+
+    Parameters
+    ----------
+    what : str
+        For example "data set CUB" or "method AdaC2".
+    why : str
+        For example "no file of that name in the data folder".
+    """
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    paragraphs : tuple of str, default=()
+        Plain text above the tables.
+    sentences : tuple of str, default=()
+        Plain text as a list.
+    tables : tuple of Table, default=()
+        Shown open.
+    figures : tuple of Drawing, default=()
+        Below the tables.
+    details : tuple of Table, default=()
+        Further tables, folded until a reader opens them.
+    """
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    figures: tuple[Drawing, ...] = ()
+    details: tuple[Table, ...] = ()
+
+    @property
+    def anchor(self) -> str:
+        """Its name in addresses."""
+        return slug(self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportContext:
+    """Everything the page shows.
+
+    Parameters
+    ----------
+    title : str
+        Of the page.
+    lead : str
+        One or two sentences below the title.
+    missing : tuple of Missing, default=()
+        Listed before anything else.
+    sections : tuple of Section, default=()
+        In their order.
+    settings, versions : mapping of str to str
+        At the end.
+    """
+
+    title: str
+    lead: str
+    missing: tuple[Missing, ...] = ()
+    sections: tuple[Section, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def build_report(context: ReportContext) -> str:
+    """Return the page as HTML with its style, script and figures inside; equal contexts give equal pages."""
+    try:
+        import jinja2
+        import markupsafe
+    except ImportError:
+        raise MissingDependencyError(
+            'the report needs jinja2, which is not installed: pip install "pysldl[plot]".'
+        ) from None
+
+    def trusted(text: str) -> Any:
+        return markupsafe.Markup(text)
+
+    templates = resources.files("pysldl.experiments.report") / "templates"
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: (templates / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["sort_key"] = _sort_key
+    environment.filters["inline_svg"] = lambda drawing: trusted(_inline_svg(drawing))
+    style = (templates / "page.css").read_text(encoding="utf-8")
+    script = (templates / "sort.js").read_text(encoding="utf-8")
+    page = environment.get_template("page.html.jinja")
+    return page.render(report=context, style=trusted(style), script=trusted(script)) + "\n"
+
+
+def write_report(context: ReportContext, path: Path) -> Path:
+    """Write the page to `path`, replacing an older one only once the new one is complete."""
+    return write_atomically(path, build_report(context))
+
+
+def _sort_key(cell: Cell) -> str:
+    """What the script sorts by: the number in full, or the text; empty where there is nothing."""
+    if cell.value is None:
+        return ""
+    return str(cell.value).replace("inf", "Infinity") if isinstance(cell.value, float) else str(cell.value)
+
+
+def _inline_svg(drawing: Drawing) -> str:
+    """Return the drawing for use inside HTML: no XML prolog, and names that no other drawing has.
+
+    Every drawing calls its parts the same; in one document a reference would find the first of them.
+    """
+    svg = drawing.svg[drawing.svg.index("<svg") :].strip()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'\bid="', f'id="{drawing.name}-', svg)
+    svg = re.sub(r'href="#', f'href="#{drawing.name}-', svg)
+    svg = re.sub(r"url\(#", f"url(#{drawing.name}-", svg)
+    return svg.replace("<svg ", '<svg aria-hidden="true" ', 1)
