@@ -74,30 +74,41 @@ def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLa
     return EncodedLabels(indicator, names, "indicator")
 
 
-def as_indicator(Y: Any) -> sparse.csr_array:
-    """``Y`` as a float32 CSR indicator with sorted, deduplicated indices; anything but 0 and 1 is an error."""
+def as_indicator(Y: Any, name: str = "Y") -> sparse.csr_array:
+    """``Y`` as a float32 CSR array whose stored entries are exactly the positives; it is not modified.
+
+    Parameters
+    ----------
+    Y : array-like or sparse of shape (n_samples, n_labels)
+        Zeros and ones.
+    name : str
+        What the caller calls it, for the error message.
+    """
     if not sparse.issparse(Y):
-        Y = np.asarray(Y)
-        if Y.ndim != 2:
-            raise DataError(f"Y must have two dimensions, rows by labels, but has {Y.ndim}.")
-        if Y.dtype.kind not in "biuf":
-            raise DataError(f"Y must hold numbers 0 and 1, but has the data type {Y.dtype}.")
-    elif Y.format == "csr" and Y.dtype == np.float32 and Y.has_canonical_format and _all_ones(Y.data):
-        return Y if isinstance(Y, sparse.csr_array) else sparse.csr_array(Y)
+        try:
+            Y = np.asarray(Y)
+        except ValueError as error:
+            raise DataError(f"{name} must be an indicator matrix, but its rows differ in length.") from error
+    if Y.ndim != 2:
+        raise DataError(f"{name} must have two dimensions, rows by labels, but has shape {Y.shape}.")
+    if 0 in Y.shape:
+        raise DataError(f"{name} is empty: it has shape {Y.shape}.")
+    if Y.dtype.kind not in "biuf":
+        raise DataError(f"{name} must hold numbers 0 and 1, but has the data type {Y.dtype}.")
     indicator = sparse.csr_array(Y)
-    if indicator is Y:
-        indicator = indicator.copy()
-    indicator.sum_duplicates()
-    indicator.eliminate_zeros()
+    if not indicator.has_canonical_format or not indicator.data.all():
+        indicator = indicator.copy()  # csr_array shares the caller's arrays
+        indicator.sum_duplicates()
+        indicator.eliminate_zeros()
     wrong = np.flatnonzero(indicator.data != 1)
     if wrong.size:
         first = wrong[0]
         row = int(np.searchsorted(indicator.indptr, first, side="right")) - 1
         raise DataError(
-            f"Y must hold only 0 and 1, but row {row}, column {indicator.indices[first]} is {indicator.data[first]}. "
-            "Pass (Y > 0) if any positive number means that the label applies."
+            f"{name} must hold only 0 and 1, but row {row}, column {indicator.indices[first]} is "
+            f"{indicator.data[first]}. Pass ({name} > 0) if any positive number means that the label applies."
         )
-    return indicator.astype(np.float32)
+    return indicator.astype(np.float32, copy=False)
 
 
 def indicator_of_names(rows: Iterable[Iterable[str]], names: NDArray[Any]) -> sparse.csr_array:
@@ -109,7 +120,8 @@ def indicator_of_names(rows: Iterable[Iterable[str]], names: NDArray[Any]) -> sp
             indices.extend(sorted({column[name] for name in row}))
         except KeyError as unknown:
             raise DataError(
-                f"Row {number} carries the label {unknown.args[0]!r}, which is not one of the {len(names)} known labels."
+                f"Row {number} carries the label {unknown.args[0]!r}, "
+                f"which is not one of the {len(names)} known labels."
             ) from None
         indptr.append(len(indices))
     data = np.ones(len(indices), dtype=np.float32)
@@ -145,7 +157,7 @@ def _encode_classes(values: NDArray[Any]) -> EncodedLabels:
 
 def _is_rows_of_names(Y: Any) -> bool:
     """Whether ``Y`` is a sequence of collections of strings (possibly empty ones)."""
-    if isinstance(Y, str) or not isinstance(Y, (list, tuple)) and not _is_object_array(Y):
+    if isinstance(Y, str) or (not isinstance(Y, (list, tuple)) and not _is_object_array(Y)):
         return False
     if not all(isinstance(row, (list, tuple, set, frozenset, np.ndarray)) for row in Y):
         return False
@@ -158,7 +170,3 @@ def _is_object_array(Y: Any) -> bool:
 
 def _is_binary(values: NDArray[Any]) -> bool:
     return values.dtype.kind in "biuf" and bool(np.isin(values, (0, 1)).all())
-
-
-def _all_ones(data: NDArray[Any]) -> bool:
-    return bool((data == 1).all())

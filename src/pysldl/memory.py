@@ -30,10 +30,10 @@ def require_memory(needed: int, what: str, advice: str, limit: int | str | None 
 
     Examples
     --------
-    >>> require_memory(8 * 10**9, "a dense score matrix", "Ask for the best labels only.", limit="1 GB")
+    >>> require_memory(8 * 10**9, "A dense matrix", "Ask for less.", limit="1 GB")
     Traceback (most recent call last):
     ...
-    pysldl.exceptions.MemoryLimitError: a dense score matrix needs about 8.0 GB, but the limit is 1.0 GB. Ask for the best labels only.
+    pysldl.exceptions.MemoryLimitError: A dense matrix needs about 8.0 GB, but the limit is 1.0 GB. Ask for less.
     """
     allowed = available_memory() if limit is None else parse_bytes(limit)
     if allowed is not None and needed > allowed:

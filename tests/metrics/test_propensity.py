@@ -66,5 +66,5 @@ def test_bad_input_is_refused(changed, message):
 
 
 def test_a_bad_indicator_is_refused():
-    with pytest.raises(DataError, match="only zeros and ones, found 2"):
+    with pytest.raises(DataError, match="only 0 and 1"):
         inverse_propensity([[0, 2]])

@@ -22,13 +22,13 @@ def test_the_good_case_is_good():
 @pytest.mark.parametrize(
     ("Y_true", "message"),
     [
-        ([[1, 2, 0], [0, 0, 0]], "Y_true must hold only zeros and ones, found 2"),
-        ([[1, np.nan, 0], [0, 0, 0]], "only zeros and ones, found nan"),
-        (csr_array(([1, 1], [0, 0], [0, 2, 2]), shape=(2, 3)), "found 2"),
+        ([[1, 2, 0], [0, 0, 0]], "Y_true must hold only 0 and 1"),
+        ([[1, np.nan, 0], [0, 0, 0]], "only 0 and 1"),
+        (csr_array(([1, 1], [0, 0], [0, 2, 2]), shape=(2, 3)), "is 2"),
         ([1, 0, 1], r"Y_true must have shape \(n_samples, n_labels\)"),
         (np.zeros((0, 3)), "Y_true is empty"),
         (np.zeros((3, 0)), "Y_true is empty"),
-        ([["a", "b", "c"], ["d", "e", "f"]], "zeros and ones, got dtype"),
+        ([["a", "b", "c"], ["d", "e", "f"]], "numbers 0 and 1, but has the data type"),
         ([[1, 0], [1]], "rows differ in length"),
     ],
 )

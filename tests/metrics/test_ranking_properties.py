@@ -106,12 +106,10 @@ def test_a_larger_sparse_problem_equals_the_slow_implementation(container):
     weights = rng.uniform(1, 20, size=shape[1])
     rows = [slice(start, stop) for start, stop in zip(scores.indptr, scores.indptr[1:], strict=False)]
     rankings = [
-        slow_ranking(dict(zip(scores.indices[row].tolist(), scores.data[row].tolist(), strict=True)))
-        for row in rows
+        slow_ranking(dict(zip(scores.indices[row].tolist(), scores.data[row].tolist(), strict=True))) for row in rows
     ]
     true_sets = [
-        set(truth.indices[start:stop].tolist())
-        for start, stop in zip(truth.indptr, truth.indptr[1:], strict=False)
+        set(truth.indices[start:stop].tolist()) for start, stop in zip(truth.indptr, truth.indptr[1:], strict=False)
     ]
     ks = (1, 3, 5, 50)
     expected = slow_metrics(true_sets, rankings, weights, ks)

@@ -30,7 +30,8 @@ class LatentEvidence:
     votes : list of NeighborVote
         Strongest first; empty for a decoder without neighbours.
     direction : ndarray of shape (n_components,)
-        ``direction · code`` is the linear part of the score; carried back through the mapping it gives the features' terms.
+        ``direction · code`` is the linear part of the score; carried back through the mapping it gives the terms
+        of the features.
     meaning : str
         What the linear terms add up to, in words.
     """
@@ -55,11 +56,16 @@ class Decoder(BaseEstimator):
         raise NotImplementedError
 
     def left_out_scores(
-        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
+        self,
+        Z_left_out: NDArray[np.float32],
+        rows: NDArray[np.integer],
+        Z: NDArray[np.float32],
+        Y: sparse.csr_array,
     ) -> Any:
         """Scores that training ``rows`` would get had they not been in the training set.
 
-        ``Z_left_out`` holds the codes of ``rows`` from a mapping that never saw them; ``Z`` and ``Y`` are what ``fit`` got.
+        ``Z_left_out`` holds the codes of ``rows`` from a mapping that never saw them; ``Z`` and ``Y`` are what
+        ``fit`` got.
         """
         raise NotImplementedError
 

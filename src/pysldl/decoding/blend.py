@@ -57,7 +57,11 @@ class BlendDecoder(Decoder):
         return self._mix(self.neighbors_.scores(Z), self.readout_.scores(Z))
 
     def left_out_scores(
-        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
+        self,
+        Z_left_out: NDArray[np.float32],
+        rows: NDArray[np.integer],
+        Z: NDArray[np.float32],
+        Y: sparse.csr_array,
     ) -> NDArray[np.float32]:
         return self._mix(
             self.neighbors_.left_out_scores(Z_left_out, rows, Z, Y),

@@ -1,7 +1,7 @@
 """Votes of the nearest neighbours in the latent space (Eqs. 19 and 20)."""
 
 import warnings
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +76,11 @@ class NeighborDecoder(Decoder):
         return self._vote(Z, *self.index_.search(Z, self.n_neighbors_))
 
     def left_out_scores(
-        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
+        self,
+        Z_left_out: NDArray[np.float32],
+        rows: NDArray[np.integer],
+        Z: NDArray[np.float32],
+        Y: sparse.csr_array,
     ) -> sparse.csr_array:
         k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
         return self._vote(Z_left_out, *self.index_.search(Z_left_out, k, leave_out=rows))
@@ -116,7 +120,7 @@ class NeighborDecoder(Decoder):
         silent = ~Z.any(axis=1)
         if silent.any():
             speaks = sparse.diags_array((~silent).astype(np.float32))
-            prior = sparse.csr_array(silent.astype(np.float32)[:, None]) @ self.prior_
+            prior = sparse.csr_array(silent[:, None], dtype=np.float32) @ self.prior_
             votes = speaks @ votes + prior
         votes = sparse.csr_array(votes)
         votes.eliminate_zeros()

@@ -41,7 +41,11 @@ class LinearReadout(Decoder):
         return Z @ self.B_
 
     def left_out_scores(
-        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
+        self,
+        Z_left_out: NDArray[np.float32],
+        rows: NDArray[np.integer],
+        Z: NDArray[np.float32],
+        Y: sparse.csr_array,
     ) -> NDArray[np.float32]:
         codes = Z[rows].astype(np.float64)
         influence = linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)

@@ -34,7 +34,8 @@ class Descent:
     max_steps : int
         Cap on the number of steps.
     tol, patience : float, int
-        Stop when the best loss has not fallen by the fraction ``tol`` during ``patience`` steps; ``tol=0`` runs all steps.
+        Stop when the best loss has not fallen by the fraction ``tol`` during ``patience`` steps; ``tol=0`` runs
+        all steps.
     """
 
     learning_rate: float

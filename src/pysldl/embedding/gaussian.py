@@ -61,10 +61,13 @@ class GaussianLabelEmbedding(LabelEmbedding):
 
     Examples
     --------
-    >>> Y = np.array([[1, 1, 0], [1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 0], [0, 0, 1]])  # sky, cloud, cat
-    >>> embedding = GaussianLabelEmbedding(4, cooccurrence="count", random_state=0).fit(Y)
+    >>> from pysldl.datasets import make_asymmetric_multilabel
+    >>> data = make_asymmetric_multilabel(random_state=0)
+    >>> embedding = GaussianLabelEmbedding(32, cooccurrence="count", random_state=0).fit(data.Y)
+    >>> names = data.label_names.tolist()
+    >>> cloud, sky = names.index("cloud"), names.index("sky")
     >>> divergence = embedding.divergences()
-    >>> bool(divergence[1, 0] < divergence[0, 1])  # cloud implies sky
+    >>> bool(divergence[cloud, sky] < divergence[sky, cloud])  # cloud implies sky
     True
     """
 
@@ -127,9 +130,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
         seen = seen_labels(Y)
         official = self.objective == "official"
         transfer = transfer_matrix(cooccurrence(Y[:, seen], self.cooccurrence), self.walk_steps, self.discount)
-        hinge = ConsecutiveHinge(
-            rank_labels(transfer, with_anchor=official), self.margin, related_closer=not official
-        )
+        hinge = ConsecutiveHinge(rank_labels(transfer, with_anchor=official), self.margin, related_closer=not official)
         del transfer
         forward, backward = _DIVERGENCES[self.divergence]
 
@@ -147,9 +148,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
         rng = check_random_state(self.random_state)
         shape = (seen.size, self.n_components)
         mu = rng.normal(0.0, self.init_scale, (Y.shape[1], self.n_components)).astype(np.float32)[seen]
-        descent = Descent(
-            self.learning_rate, self.max_steps, self.tol, self.patience, weight_decay=self.weight_decay
-        )
+        descent = Descent(self.learning_rate, self.max_steps, self.tol, self.patience, weight_decay=self.weight_decay)
         if official:
             variance = rng.uniform(SMALLEST_VARIANCE, 0.5, shape).astype(np.float32)
             result = descent.minimise(loss_of_variances, [mu, variance], progress)

@@ -18,13 +18,15 @@ __all__ = ["VectorLabelEmbedding"]
 class VectorLabelEmbedding(LabelEmbedding):
     """Label vectors whose inner products reproduce the transfer matrix in the least squares sense.
 
-    The paper replaces "Gaussian distributions and the ranking loss with latent embedding vectors and mean square error"
-    and says no more. Here the squared error is between ``e_i · e_j`` and the transfer probability from i to j, scaled so
-    that the strongest of each row is 1; the pair of a label with itself is left out, as in the ranking.
+    The paper replaces "latent multivariate Gaussian distributions" and the ranking loss "with latent embedding vectors
+    and mean square error" and says no more. Here the squared error is between ``e_i · e_j`` and the transfer
+    probability from i to j, scaled so that the strongest of each row is 1; the pair of a label with itself is left
+    out, as in the ranking.
 
     Parameters
     ----------
-    n_components, cooccurrence, walk_steps, discount, learning_rate, weight_decay, max_steps, tol, patience, init_scale, random_state
+    n_components, cooccurrence, walk_steps, discount, init_scale, random_state
+    learning_rate, weight_decay, max_steps, tol, patience
         As in :class:`GaussianLabelEmbedding`.
 
     Attributes
@@ -76,9 +78,7 @@ class VectorLabelEmbedding(LabelEmbedding):
 
         rng = check_random_state(self.random_state)
         start = rng.normal(0.0, self.init_scale, (Y.shape[1], self.n_components)).astype(np.float32)[seen]
-        descent = Descent(
-            self.learning_rate, self.max_steps, self.tol, self.patience, weight_decay=self.weight_decay
-        )
+        descent = Descent(self.learning_rate, self.max_steps, self.tol, self.patience, weight_decay=self.weight_decay)
         result = descent.minimise(lambda parameters: squared_error(parameters[0], target), [start], progress)
         self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
         self.components_[seen] = result.parameters[0]

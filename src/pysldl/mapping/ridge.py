@@ -91,7 +91,8 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X, Z = validate_data(self, X, Z, accept_sparse="csr", multi_output=True, dtype=np.float64, y_numeric=True)
         self._one_dimensional = Z.ndim == 1
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64).reshape(X.shape[0], -1)
-        mean = target_mean = None
+        mean = None
+        target_mean = np.zeros(targets.shape[1])
         if self.fit_intercept:
             mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
             target_mean = targets.mean(axis=0)
@@ -100,7 +101,10 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.solver_ = self._pick_solver(X, targets.shape[1])
         if self.solver_ == "cholesky":
             # A singular Gram matrix has no Cholesky factor; a penalty at the rounding error changes nothing else.
-            alpha = max(self.alpha, 1e-10 * max(float(X.multiply(X).sum() if sparse.issparse(X) else (X**2).sum()), 1.0))
+            alpha = max(
+                self.alpha,
+                1e-10 * max(float(X.multiply(X).sum() if sparse.issparse(X) else (X**2).sum()), 1.0),
+            )
             solution = solve_cholesky(design, targets, alpha, leverage_of)
         elif self.solver_ == "cg":
             solution = solve_cg(
@@ -119,8 +123,8 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             )
         self.leverage_ = solution.leverage
         self.coef_ = solution.W.astype(np.float32)
-        intercept = np.zeros(targets.shape[1]) if mean is None else target_mean - mean @ solution.W
-        self.intercept_ = np.asarray(intercept, dtype=np.float32)
+        intercept = target_mean if mean is None else target_mean - mean @ solution.W
+        self.intercept_ = intercept.astype(np.float32)
         return self
 
     def predict(self, X: Any) -> NDArray[np.float32]:
@@ -135,8 +139,8 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def leave_one_out(self, codes: NDArray[np.float32], Z: Any) -> NDArray[np.float32]:
         """Codes that the rows of ``leverage_of`` would get from a mapping fitted without them.
 
-        For ridge regression this needs no second fit: with leverage h, ``z - (z - z_hat)/(1 - h)``. Where no leverage is
-        known (L-BFGS), the codes are returned as they are.
+        For ridge regression this needs no second fit: with leverage h, ``z - (z - z_hat)/(1 - h)``. Where no leverage
+        is known (L-BFGS), the codes are returned as they are.
 
         Parameters
         ----------
@@ -157,10 +161,14 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         targets = 8 * n_samples * n_components
         weights = 8 * n_features * n_components
         data = 12 * n_nonzeros
-        solver = self.solver
+        solver: str = self.solver
         if solver == "auto":
             solver = "lbfgs" if self.positive else choose_solver(n_samples, n_features, n_nonzeros, n_components)
-        work = {"cholesky": 3 * 8 * side**2 + 2 * weights, "cg": 6 * weights + targets, "lbfgs": 46 * weights + targets}
+        work = {
+            "cholesky": 3 * 8 * side**2 + 2 * weights,
+            "cg": 6 * weights + targets,
+            "lbfgs": 46 * weights + targets,
+        }
         return data + targets + work[solver]
 
     def _pick_solver(self, X: Any, n_targets: int) -> str:
@@ -173,7 +181,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self.solver != "auto":
             return self.solver
         nonzeros = X.nnz if sparse.issparse(X) else X.size
-        return choose_solver(*X.shape, nonzeros, n_targets)
+        return choose_solver(X.shape[0], X.shape[1], nonzeros, n_targets)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -81,9 +81,7 @@ def choose_solver(n_samples: int, n_features: int, n_nonzeros: int, n_targets: i
     return "cholesky" if cholesky <= cg and factor_bytes <= 2 << 30 else "cg"
 
 
-def solve_cholesky(
-    design: Design, Z: Matrix, alpha: float, leverage_of: NDArray[np.integer] | None = None
-) -> Solution:
+def solve_cholesky(design: Design, Z: Matrix, alpha: float, leverage_of: NDArray[np.integer] | None = None) -> Solution:
     """Closed form by a Cholesky factor of the smaller of the two Gram matrices."""
     n_samples, n_features = design.X.shape
     if n_features <= n_samples:
@@ -126,7 +124,7 @@ def solve_cg(
 
     Leverages are estimated from random signs that ride along as further columns (Hutchinson's estimator).
     """
-    n_samples, n_features = design.X.shape
+    n_samples = design.X.shape[0]
     probes = None
     if leverage_of is not None:
         rng = np.random.RandomState(0) if rng is None else rng

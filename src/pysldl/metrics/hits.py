@@ -62,14 +62,10 @@ def predicted_labels(predictions: Any, shape: tuple[int, int], k: int) -> NDArra
 
     if issparse(labels) or labels.dtype.kind == "f":
         if labels.shape != shape:
-            raise DataError(
-                f"predicted scores have shape {labels.shape}, Y_true has {shape}: they must be the same."
-            )
+            raise DataError(f"predicted scores have shape {labels.shape}, Y_true has {shape}: they must be the same.")
         return top_k(labels, k)[0]
     if labels.dtype.kind not in "iu":
-        raise DataError(
-            f"predictions must be integer labels or floating-point scores, got dtype {labels.dtype}."
-        )
+        raise DataError(f"predictions must be integer labels or floating-point scores, got dtype {labels.dtype}.")
     return _checked_labels(labels, shape, k)
 
 
@@ -78,8 +74,7 @@ def _checked_labels(labels: NDArray[Any], shape: tuple[int, int], k: int) -> NDA
     n_samples, n_labels = shape
     if labels.ndim != 2 or labels.shape[0] != n_samples:
         raise DataError(
-            f"predicted labels must have shape ({n_samples}, k), one row for each of Y_true, "
-            f"got {labels.shape}."
+            f"predicted labels must have shape ({n_samples}, k), one row for each of Y_true, got {labels.shape}."
         )
     # An array narrower than k would silently score as if the method had nothing more to say.
     if labels.shape[1] < min(k, n_labels):

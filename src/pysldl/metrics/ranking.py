@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pysldl.exceptions import DataError
+from pysldl.labels import as_indicator
 from pysldl.metrics.hits import Ranking, compare, label_weights, predicted_labels, without_labels
-from pysldl.metrics.indicator import as_indicator
 from pysldl.topk import check_k
 
 __all__ = [
@@ -269,9 +269,7 @@ def _ratio(gained: float, attainable: float) -> float:
     return float(gained / attainable) if attainable > 0 else 0.0
 
 
-def _single(
-    name: str, Y_true: Any, predictions: Any, k: int, inv_propensity: ArrayLike | None = None
-) -> float:
+def _single(name: str, Y_true: Any, predictions: Any, k: int, inv_propensity: ArrayLike | None = None) -> float:
     return evaluate(Y_true, predictions, inv_propensity, ks=(k,), metrics=(name,))[f"{name}@{k}"]
 
 

@@ -1,0 +1,344 @@
+"""What every classifier of the library shares: labels in, ranked labels out, in blocks of bounded memory."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from pysldl.calibration import ScoreCalibration
+from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.labels import as_indicator, encode_labels, indicator_of_names
+from pysldl.memory import require_memory
+from pysldl.metrics import evaluate
+from pysldl.topk import top_k
+
+__all__ = ["LabelRanker"]
+
+BLOCK_BYTES = 128 << 20
+
+
+class LabelRanker(ClassifierMixin, BaseEstimator):
+    """Base of the classifiers. A subclass learns in ``_fit_rows`` and scores a block of rows in ``_score_rows``.
+
+    Attributes
+    ----------
+    label_names_ : ndarray of shape (n_labels,)
+        Names of the labels: their column numbers as text where ``Y`` had none, the classes where ``Y`` was
+        one-dimensional.
+    label_counts_ : ndarray of shape (n_labels,)
+        Training rows of each label. A label with none is never predicted.
+    n_features_in_ : int
+    feature_names_ : ndarray of shape (n_features,) or None
+    vectorizer_ : TfidfVectorizer or None
+        Set where the model was fitted on texts.
+    calibration_ : ScoreCalibration or None
+    """
+
+    _saved_state: tuple[str, ...] = (
+        "label_names_",
+        "label_counts_",
+        "target_kind_",
+        "n_features_in_",
+        "feature_names_",
+        "vectorizer_",
+        "calibration_",
+    )
+
+    vectorizer: Any = None
+    memory_limit: int | str | None = None
+    calibration_: ScoreCalibration | None
+
+    # What a subclass provides
+
+    def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        """Learn from validated features (ndarray or csr_array) and a CSR indicator; may set ``calibration_``."""
+        raise NotImplementedError
+
+    def _score_rows(self, X: Any) -> Any:
+        """Scores of validated rows, (n_rows, n_labels): dense, or CSR where unstored labels are not predicted."""
+        raise NotImplementedError
+
+    # Fitting
+
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        label_names: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or list of str
+            Features, or texts.
+        Y : indicator of shape (n_samples, n_labels), list of lists of label names, or array-like of shape (n_samples,)
+            An indicator may be dense, sparse or a DataFrame whose columns name the labels. A one-dimensional ``Y``
+            means one class per row; the model is then an ordinary classifier.
+        label_names, feature_names : sequences of str, optional
+            Names of the columns of ``Y`` and ``X``.
+        """
+        encoded = encode_labels(Y, label_names)
+        X = self._features(X, reset=True)
+        check_consistent_length(X, encoded.Y)
+        n_samples, n_labels = encoded.Y.shape
+        if n_samples < 2:
+            raise DataError(f"n_samples={n_samples}: the model learns from rows near each other and needs at least 2.")
+        if encoded.Y.nnz == 0:
+            raise DataError(f"Y holds no label at all: all {n_samples} rows of its {n_labels} columns are empty.")
+        self.label_names_ = encoded.names
+        self.target_kind_ = encoded.kind
+        self.label_counts_ = np.bincount(encoded.Y.indices, minlength=n_labels)
+        self.feature_names_ = self._named_features(X, feature_names)
+        self._report_unseen_labels()
+        self.calibration_ = None
+        self._fit_rows(X, encoded.Y)
+        return self
+
+    # Predicting
+
+    def predict_topk(
+        self, X: Any, k: int = 5, *, names: bool = False, proba: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The k best labels of every row, best first.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or list of str
+        k : int
+        names : bool
+            Give names instead of columns of ``Y``.
+        proba : bool
+            Give calibrated probabilities instead of scores.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Columns of ``Y``, or names; -1, or the empty text, where a row has fewer labels.
+        scores : ndarray of shape (n_samples, k), float32
+            -inf (probability 0) where a row has fewer labels.
+        """
+        found = [top_k(block, k) for block in self._score_blocks(X)]
+        labels = np.concatenate([part for part, _ in found])
+        scores = np.concatenate([part for _, part in found])
+        if proba:
+            scores = self._fitted_calibration().probability(scores)
+        if not names:
+            return labels, scores
+        if self.target_kind_ == "classes":
+            raise DataError("names=True needs labels with names, but this model was fitted on one class per row.")
+        return np.where(labels >= 0, self.label_names_[labels], ""), scores
+
+    def predict_scores(self, X: Any, top: int = 100) -> sparse.csr_array:
+        """Scores of the ``top`` best labels of every row, CSR of shape (n_samples, n_labels)."""
+        labels, scores = self.predict_topk(X, min(top, len(self.label_names_)))
+        return self._as_sparse(labels, scores)
+
+    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        """Scores of every label, dense of shape (n_samples, n_labels); refused past the memory limit.
+
+        A label that no training row carries gets the lowest score of its row, or 0 where that is lower. With two
+        classes (one-dimensional ``Y``) the difference of their scores, of shape (n_samples,), as in scikit-learn.
+        """
+        dense = self._dense_scores(X)
+        if self.target_kind_ == "classes" and dense.shape[1] == 2:
+            return np.asarray(dense[:, 1] - dense[:, 0])
+        return dense
+
+    def predict(self, X: Any) -> Any:
+        """Labels of every row, in the form ``fit`` was given.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_labels), list of lists of names, or ndarray of shape (n_samples,)
+            An indicator answers an indicator, names answer names, classes answer classes. Labels are chosen by the
+            threshold learned on left-out scores of the training rows.
+        """
+        if getattr(self, "target_kind_", None) == "classes":
+            labels, _ = self.predict_topk(X, 1)
+            return self.label_names_[labels.ravel()]
+        threshold = self._fitted_calibration().threshold_
+        k = min(len(self.label_names_), 100)
+        labels, scores = self.predict_topk(X, k)
+        chosen = np.where(scores >= threshold, labels, -1)
+        if self.target_kind_ == "names":
+            return [self.label_names_[row[row >= 0]].tolist() for row in chosen]
+        return self._as_sparse(chosen, np.ones_like(scores))
+
+    def predict_proba(self, X: Any, top: int | None = None) -> Any:
+        """Calibrated probability of every label, dense of shape (n_samples, n_labels), or CSR of the ``top`` best.
+
+        With one class per row the probabilities of a row sum to 1.
+        """
+        if top is not None:
+            labels, scores = self.predict_topk(X, min(top, len(self.label_names_)), proba=True)
+            return self._as_sparse(labels, scores)
+        if getattr(self, "target_kind_", None) == "classes":
+            shares = np.maximum(self._dense_scores(X), 0.0).astype(np.float64) + 1e-12
+            return shares / shares.sum(axis=1, keepdims=True)
+        calibration = self._fitted_calibration()
+        probabilities = calibration.probability(self._dense_scores(X))
+        probabilities[:, self.label_counts_ == 0] = 0.0
+        return probabilities
+
+    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+        """nDCG@5 of the ranking; accuracy where the model was fitted on one class per row."""
+        if getattr(self, "target_kind_", None) == "classes":
+            return float(np.average(self.predict(X) == np.asarray(Y).ravel(), weights=sample_weight))
+        if sample_weight is not None:
+            raise DataError("sample_weight is not supported by the ranking score.")
+        labels, _ = self.predict_topk(X, 5)
+        return evaluate(self.encode(Y), labels, ks=(5,))["nDCG@5"]
+
+    def encode(self, Y: Any) -> sparse.csr_array:
+        """Labels of new rows as an indicator over the known labels; an unknown name is an error.
+
+        Parameters
+        ----------
+        Y : indicator of shape (n_samples, n_labels) or list of lists of label names
+        """
+        check_is_fitted(self)
+        if isinstance(Y, (list, tuple)) and all(
+            isinstance(row, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in row) for row in Y
+        ):
+            return indicator_of_names(Y, self.label_names_)
+        indicator = as_indicator(Y)
+        if indicator.shape[1] != len(self.label_names_):
+            raise DataError(f"Y has {indicator.shape[1]} labels, but the model knows {len(self.label_names_)}.")
+        return indicator
+
+    def label_column(self, label: str | int) -> int:
+        """Column of a label given by name or by column; an unknown one is an error."""
+        check_is_fitted(self)
+        if isinstance(label, (int, np.integer)):
+            if 0 <= label < len(self.label_names_):
+                return int(label)
+            raise DataError(f"There is no label {label}: columns go from 0 to {len(self.label_names_) - 1}.")
+        found = np.flatnonzero(self.label_names_ == label)
+        if found.size == 0:
+            raise DataError(f"Unknown label {label!r}.{_nearest_names(label, self.label_names_)}")
+        return int(found[0])
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, under scikit-learn's name."""
+        return self.label_names_
+
+    # Shared machinery
+
+    def _features(self, X: Any, *, reset: bool) -> Any:
+        """Validated features; texts go through the vectoriser."""
+        if _is_texts(X):
+            if reset:
+                vectorizer = self.vectorizer if self.vectorizer is not None else TfidfVectorizer(sublinear_tf=True)
+                self.vectorizer_ = clone(vectorizer)
+                try:
+                    X = self.vectorizer_.fit_transform(X)
+                except ValueError as error:
+                    raise DataError(f"The texts give no features: {error}") from error
+            elif getattr(self, "vectorizer_", None) is None:
+                raise DataError("This model was fitted on features, not on texts: pass a matrix.")
+            else:
+                X = self.vectorizer_.transform(X)
+        elif reset:
+            self.vectorizer_ = None
+        return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+
+    def _named_features(self, X: Any, feature_names: Sequence[str] | None) -> NDArray[Any] | None:
+        if feature_names is None:
+            if self.vectorizer_ is not None:
+                return self.vectorizer_.get_feature_names_out().astype(np.str_)
+            return getattr(self, "feature_names_in_", None)
+        names = np.asarray(feature_names).astype(np.str_)
+        if names.shape != (X.shape[1],):
+            raise DataError(f"feature_names holds {names.size} names, but X has {X.shape[1]} columns.")
+        return names
+
+    def _report_unseen_labels(self) -> None:
+        unseen = np.flatnonzero(self.label_counts_ == 0)
+        if unseen.size:
+            some = ", ".join(repr(str(name)) for name in self.label_names_[unseen[:3]])
+            more = ", ..." if unseen.size > 3 else ""
+            warnings.warn(
+                f"{unseen.size} of {len(self.label_counts_)} labels occur in no training row and will never be "
+                f"predicted: {some}{more}.",
+                SLDLWarning,
+                stacklevel=3,
+            )
+
+    def _score_blocks(self, X: Any) -> Iterator[Any]:
+        """Scores of ``X`` block by block; labels without training rows are -inf (dense) or not stored (CSR)."""
+        check_is_fitted(self)
+        X = self._features(X, reset=False)
+        block = max(1, BLOCK_BYTES // (4 * len(self.label_names_)))
+        unseen = self.label_counts_ == 0
+        for start in range(0, X.shape[0], block):
+            scores = self._score_rows(X[start : start + block])
+            if not sparse.issparse(scores) and unseen.any():
+                scores[:, unseen] = -np.inf
+            yield scores
+
+    def _dense_scores(self, X: Any) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        n_rows = len(X) if isinstance(X, (list, tuple)) else X.shape[0]
+        require_memory(
+            4 * n_rows * len(self.label_names_),
+            f"A dense score matrix of {n_rows} rows and {len(self.label_names_)} labels",
+            "Use predict_topk or predict_scores, which keep only the best labels of each row.",
+            self.memory_limit,
+        )
+        blocks = []
+        for scores in self._score_blocks(X):
+            block = scores.toarray() if sparse.issparse(scores) else scores
+            hidden = np.isneginf(block)
+            if hidden.any():
+                lowest = np.min(block, axis=1, where=~hidden, initial=0.0)
+                block = np.where(hidden, lowest[:, None], block)
+            blocks.append(np.asarray(block, dtype=np.float32))
+        return np.concatenate(blocks)
+
+    def _as_sparse(self, labels: NDArray[np.int64], values: NDArray[Any]) -> sparse.csr_array:
+        """CSR matrix of the labels that are not -1, with their values."""
+        kept = labels >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        matrix = sparse.csr_array(
+            (values[kept].astype(np.float32), labels[kept], indptr),
+            shape=(len(labels), len(self.label_names_)),
+        )
+        matrix.sort_indices()
+        return matrix
+
+    def _fitted_calibration(self) -> ScoreCalibration:
+        check_is_fitted(self)
+        if self.calibration_ is None:
+            raise DataError(
+                f"This {type(self).__name__} learned neither threshold nor probabilities: fit it with calibrate=True, "
+                "or use predict_topk, which needs neither."
+            )
+        return self.calibration_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+
+def _is_texts(X: Any) -> bool:
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and all(isinstance(text, str) for text in X)
+    return isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind == "U"
+
+
+def _nearest_names(name: str, names: NDArray[Any]) -> str:
+    close = get_close_matches(name, [str(known) for known in names[:50_000]], n=3)
+    return f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""

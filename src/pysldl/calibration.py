@@ -1,0 +1,62 @@
+"""From scores to probabilities and to a yes or no, learned on left-out scores."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.isotonic import IsotonicRegression
+
+from pysldl.topk import top_k
+
+__all__ = ["ScoreCalibration"]
+
+LABELS_PER_ROW = 50
+
+
+class ScoreCalibration(BaseEstimator):
+    """One monotone curve from score to probability, and the threshold with the best micro-F1.
+
+    Attributes
+    ----------
+    scores_, probabilities_ : ndarray of shape (n_knots,)
+        The isotonic curve, linear between its knots.
+    threshold_ : float
+        Labels that score at least this are predicted.
+    left_out_f1_ : float
+        Micro-F1 on the left-out rows at that threshold.
+    """
+
+    _saved_state = ("scores_", "probabilities_", "threshold_", "left_out_f1_")
+
+    def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
+        """Learn from left-out ``scores`` (n_rows, n_labels), CSR or dense, of rows with labels ``Y``."""
+        labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
+        rows, slots = np.nonzero(labels >= 0)
+        score = best[rows, slots].astype(np.float64)
+        hit = np.asarray(Y[rows, labels[rows, slots]], dtype=np.float64).ravel()
+        if score.size == 0:
+            score, hit = np.zeros(1), np.zeros(1)
+        curve = IsotonicRegression(y_min=0.0, y_max=1.0).fit(score, hit)
+        self.scores_ = curve.X_thresholds_
+        # A run of hits at the top does not make the next one certain.
+        ceiling = 1.0 - 1.0 / (Y.shape[0] + 2.0)
+        self.probabilities_ = np.minimum(curve.y_thresholds_, ceiling)
+        self.threshold_, self.left_out_f1_ = _best_f1(score, hit, n_relevant=Y.nnz)
+        return self
+
+    def probability(self, scores: NDArray[Any]) -> NDArray[np.float64]:
+        """Calibrated probabilities of an array of scores; -inf, the score of an empty slot, has probability 0."""
+        return np.where(np.isneginf(scores), 0.0, np.interp(scores, self.scores_, self.probabilities_))
+
+
+def _best_f1(score: NDArray[np.float64], hit: NDArray[np.float64], n_relevant: int) -> tuple[float, float]:
+    """Threshold with the best micro-F1, and that F1; halfway to the next lower score."""
+    order = np.argsort(-score, kind="stable")
+    score, hits = score[order], np.cumsum(hit[order])
+    f1 = 2.0 * hits / (np.arange(1, len(hits) + 1) + max(n_relevant, 1))
+    last_of_ties = np.append(score[1:] < score[:-1], True)
+    best = int(np.argmax(np.where(last_of_ties, f1, -1.0)))
+    below = score[best + 1] if best + 1 < len(score) else score[best]
+    return float((score[best] + below) / 2.0), float(f1[best])

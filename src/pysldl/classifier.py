@@ -1,0 +1,276 @@
+"""SLDLClassifier: the three stages in a row."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.preprocessing import normalize as normalize_rows
+from sklearn.utils import check_random_state
+
+from pysldl.base import LabelRanker
+from pysldl.calibration import ScoreCalibration
+from pysldl.decoding import NeighborDecoder
+from pysldl.decoding.base import Decoder
+from pysldl.embedding import GaussianLabelEmbedding
+from pysldl.embedding.base import LabelEmbedding
+from pysldl.exceptions import DataError
+from pysldl.explanation import Explanation, FeatureTerm, Neighbor
+from pysldl.mapping import RidgeMapping
+from pysldl.memory import require_memory
+from pysldl.progress import ProgressCallback
+from pysldl.relations import LabelRelation, label_relations
+
+__all__ = ["SLDLClassifier"]
+
+CALIBRATION_ROWS = 5000
+
+
+class SLDLClassifier(LabelRanker):
+    """Scalable label distribution learning.
+
+    Labels become Gaussians in a latent space (``embedding``), features are mapped to that space by ridge regression
+    (``mapping``), and new rows are decoded there (``decoder``).
+
+    Parameters
+    ----------
+    embedding : label embedding, optional
+        Default :class:`~pysldl.embedding.GaussianLabelEmbedding`.
+    mapping : RidgeMapping, optional
+    decoder : decoder, optional
+        Default :class:`~pysldl.decoding.NeighborDecoder`.
+    normalize : bool
+        Scale every row of X to length 1, as the paper does.
+    calibrate : bool
+        Learn the threshold of ``predict`` and the probabilities of ``predict_proba``, from the scores that up to
+        5,000 training rows get when they are left out.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable, optional
+        Called with a :class:`~pysldl.progress.Progress` after every step of a long stage.
+    random_state : int, RandomState or None
+        Seed of everything random; a stage that has its own keeps it.
+
+    Attributes
+    ----------
+    embedding_, mapping_, decoder_
+        The fitted stages.
+    label_names_, label_counts_, n_features_in_, feature_names_, calibration_
+        See :class:`~pysldl.base.LabelRanker`.
+
+    Examples
+    --------
+    >>> from pysldl import SLDLClassifier
+    >>> from pysldl.datasets import make_asymmetric_multilabel
+    >>> data = make_asymmetric_multilabel(random_state=0)
+    >>> train, test = data.split("train"), data.split("test")
+    >>> clf = SLDLClassifier(random_state=0).fit(train.X, train.Y, label_names=data.label_names)
+    >>> labels, scores = clf.predict_topk(test.X, k=3, names=True)
+    >>> labels.shape
+    (360, 3)
+    """
+
+    _saved_state = (*LabelRanker._saved_state, "embedding_", "mapping_", "decoder_")
+
+    def __init__(
+        self,
+        embedding: LabelEmbedding | None = None,
+        mapping: RidgeMapping | None = None,
+        decoder: Decoder | None = None,
+        *,
+        normalize: bool = True,
+        calibrate: bool = True,
+        vectorizer: Any = None,
+        memory_limit: int | str | None = None,
+        progress: ProgressCallback | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.embedding = embedding
+        self.mapping = mapping
+        self.decoder = decoder
+        self.normalize = normalize
+        self.calibrate = calibrate
+        self.vectorizer = vectorizer
+        self.memory_limit = memory_limit
+        self.progress = progress
+        self.random_state = random_state
+
+    # The three stages
+
+    def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        rng = check_random_state(self.random_state)
+        self.embedding_ = self._seeded(self.embedding, GaussianLabelEmbedding, rng)
+        self.mapping_ = self._seeded(self.mapping, RidgeMapping, rng)
+        self.decoder_ = self._seeded(self.decoder, NeighborDecoder, rng)
+        nonzeros = X.nnz if sparse.issparse(X) else X.size
+        self._require_memory(X.shape[0], X.shape[1], Y.shape[1], nonzeros)
+
+        X = self._scaled(X)
+        Z = self.embedding_.fit(Y, progress=self.progress).transform(Y)
+        held = None
+        if self.calibrate and self.target_kind_ != "classes":
+            held = rng.permutation(X.shape[0])[:CALIBRATION_ROWS]
+        self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
+        codes = self.mapping_.predict(X)
+        self.decoder_.fit(codes, Y)
+        if held is not None:
+            self.calibration_ = self._calibrated(codes, Z, Y, held)
+
+    def _score_rows(self, X: Any) -> Any:
+        return self.decoder_.scores(self.mapping_.predict(self._scaled(X)))
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Latent codes of rows, of shape (n_samples, n_components)."""
+        return self.mapping_.predict(self._scaled(self._features(X, reset=False)))
+
+    # Reasons
+
+    def explain(self, x: Any, label: str | int, *, top: int = 5) -> Explanation:
+        """Why one row gets its score for one label.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), sparse of shape (1, n_features), or str
+            One row, or one text.
+        label : str or int
+            Name or column.
+        top : int
+            Neighbours and features listed.
+        """
+        column = self.label_column(label)
+        X = self._scaled(self._features(_one_row(x), reset=False))
+        code = self.mapping_.predict(X)[0]
+        evidence = self.decoder_.evidence(code, column)
+        features, values = (X.indices, X.data) if sparse.issparse(X) else (np.flatnonzero(X[0]), X[0][X[0] != 0])
+        terms = values * (self.mapping_.coef_[features] @ evidence.direction)
+        largest = np.argsort(-np.abs(terms), kind="stable")[:top]
+        calibration = self.calibration_
+        return Explanation(
+            label=str(self.label_names_[column]),
+            score=evidence.score,
+            probability=None if calibration is None else float(calibration.probability(np.array(evidence.score))),
+            neighbors=tuple(
+                Neighbor(vote.row, vote.similarity, vote.contribution, self._labels_of_training_row(vote.row))
+                for vote in evidence.votes[:top]
+            ),
+            terms=tuple(
+                FeatureTerm(self._feature_name(features[i]), float(values[i]), float(terms[i])) for i in largest
+            ),
+            terms_total=float(terms.sum() + self.mapping_.intercept_ @ evidence.direction),
+            terms_meaning=evidence.meaning,
+        )
+
+    def label_relations(
+        self, top: int | None = 20, *, label: str | int | None = None, per_label: int = 1, min_count: int = 2
+    ) -> list[LabelRelation]:
+        """Directed relations between labels: "cloud implies sky", with KL both ways and the counts behind it.
+
+        Parameters
+        ----------
+        top : int or None
+            How many, strongest first; None for all.
+        label : str or int, optional
+            Only relations from or to this label.
+        per_label : int
+            Nearest labels considered for each label.
+        min_count : int
+            Labels on fewer training rows are left out.
+        """
+        if not isinstance(getattr(self, "embedding_", None), GaussianLabelEmbedding):
+            raise DataError("Only a fitted Gaussian label embedding knows directed relations between labels.")
+        return label_relations(
+            self.embedding_.components_,
+            self.embedding_.log_variances_,
+            self._training_labels(),
+            self.label_names_,
+            top=top,
+            per_label=per_label,
+            min_count=min_count,
+            of=None if label is None else self.label_column(label),
+        )
+
+    # Memory and files
+
+    def estimate_memory(self, n_samples: int, n_features: int, n_labels: int, n_nonzeros: int) -> dict[str, int]:
+        """Bytes each stage needs at its peak, beside the input; fitting refuses when the largest is not available."""
+        embedding = self.embedding if self.embedding is not None else GaussianLabelEmbedding()
+        mapping = self.mapping if self.mapping is not None else RidgeMapping()
+        decoder = self.decoder if self.decoder is not None else NeighborDecoder()
+        width = getattr(embedding, "n_components", n_labels)
+        codes = 4 * n_samples * width
+        return {
+            "embedding": embedding.memory(n_labels),
+            "mapping": codes + mapping.memory(n_samples, n_features, n_nonzeros, width),
+            "decoder": codes + decoder.memory(n_samples, width, n_labels),
+        }
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the model folder; see :func:`pysldl.persistence.save_model`."""
+        from pysldl.persistence import save_model
+
+        save_model(self, path, overwrite=overwrite)
+
+    # Machinery
+
+    def _seeded(self, stage: Any, default: type, rng: np.random.RandomState) -> Any:
+        """A fresh copy of a stage, with a seed of its own where it has none."""
+        fresh = default() if stage is None else clone(stage)
+        seed = int(rng.randint(2**31 - 1))
+        if "random_state" in fresh.get_params(deep=False) and fresh.random_state is None:
+            fresh.set_params(random_state=seed)
+        return fresh
+
+    def _require_memory(self, n_samples: int, n_features: int, n_labels: int, n_nonzeros: int) -> None:
+        advice = {
+            "embedding": "Use RandomLabelEmbedding, whose memory grows with the labels and not with their square.",
+            "mapping": "Use a smaller n_components, or solver='cg'.",
+            "decoder": "Use a smaller n_components.",
+        }
+        for stage, needed in self.estimate_memory(n_samples, n_features, n_labels, n_nonzeros).items():
+            require_memory(needed, f"The {stage} stage for {n_labels} labels", advice[stage], self.memory_limit)
+
+    def _scaled(self, X: Any) -> Any:
+        return normalize_rows(X) if self.normalize else X
+
+    def _calibrated(
+        self, codes: NDArray[np.float32], Z: Any, Y: sparse.csr_array, rows: NDArray[np.integer]
+    ) -> ScoreCalibration:
+        left_out = self.mapping_.leave_one_out(codes[rows], Z[rows]).astype(np.float32, copy=False)
+        block = max(1, (128 << 20) // (4 * Y.shape[1]))
+        scores = [
+            self.decoder_.left_out_scores(left_out[start : start + block], rows[start : start + block], codes, Y)
+            for start in range(0, len(rows), block)
+        ]
+        stacked = sparse.vstack(scores, format="csr") if sparse.issparse(scores[0]) else np.concatenate(scores)
+        return ScoreCalibration().fit(stacked, Y[rows])
+
+    def _training_labels(self) -> sparse.csr_array:
+        decoder = self.decoder_
+        neighbors = getattr(decoder, "neighbors_", decoder)
+        if not hasattr(neighbors, "Y_"):
+            raise DataError("This needs a decoder with neighbours, which keeps the labels of the training rows.")
+        return neighbors.Y_
+
+    def _labels_of_training_row(self, row: int) -> tuple[str, ...]:
+        Y = self._training_labels()
+        return tuple(str(name) for name in self.label_names_[Y.indices[Y.indptr[row] : Y.indptr[row + 1]]])
+
+    def _feature_name(self, column: int) -> str:
+        return f"feature {column}" if self.feature_names_ is None else str(self.feature_names_[column])
+
+
+def _one_row(x: Any) -> Any:
+    """One row as something with rows."""
+    if isinstance(x, str):
+        return [x]
+    if sparse.issparse(x):
+        row = sparse.csr_array(x.reshape(1, -1) if x.ndim == 1 else x)
+    else:
+        row = np.atleast_2d(np.asarray(x))
+    if row.shape[0] != 1:
+        raise DataError(f"explain takes one row, but got {row.shape[0]}.")
+    return row
