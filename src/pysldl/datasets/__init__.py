@@ -1,7 +1,39 @@
 """Data sets: where they come from, what they look like, and a synthetic one."""
 
+from pysldl.datasets.arff import read_arff
+from pysldl.datasets.catalog import (
+    CATALOG,
+    DatasetInfo,
+    dataset_info,
+    find_dataset,
+    list_datasets,
+    load_dataset,
+)
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.npz import read_npz, write_npz
+from pysldl.datasets.readers import read_dataset
+from pysldl.datasets.svmlight import read_svmlight
 from pysldl.datasets.synthetic import SyntheticDataset, make_asymmetric_multilabel
+from pysldl.datasets.text import read_csv, read_jsonl
+from pysldl.datasets.xc import read_xc, write_xc
 
-__all__ = ["Dataset", "SyntheticDataset", "make_asymmetric_multilabel", "read_npz", "write_npz"]
+__all__ = [
+    "CATALOG",
+    "Dataset",
+    "DatasetInfo",
+    "SyntheticDataset",
+    "dataset_info",
+    "find_dataset",
+    "list_datasets",
+    "load_dataset",
+    "make_asymmetric_multilabel",
+    "read_arff",
+    "read_csv",
+    "read_dataset",
+    "read_jsonl",
+    "read_npz",
+    "read_svmlight",
+    "read_xc",
+    "write_npz",
+    "write_xc",
+]

@@ -158,9 +158,7 @@ class Dataset:
             )
         counts: Any = csr_array(self.X)
         if counts.nnz and counts.data.min() <= 0:
-            raise DataError(
-                f"data set {self.name!r}: term counts must be positive, found {counts.data.min()}."
-            )
+            raise DataError(f"data set {self.name!r}: term counts must be positive, found {counts.data.min()}.")
         weights = (1 + np.log(counts.data)) * self.idf[counts.indices]
         weighted = csr_array((weights, counts.indices, counts.indptr), shape=counts.shape)
         return replace(self, X=normalize(weighted, copy=False), idf=None)

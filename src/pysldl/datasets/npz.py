@@ -40,9 +40,7 @@ def read_npz(path: str | os.PathLike[str], name: str | None = None) -> Dataset:
         Y=_matrix(arrays, "Y", np.ones(Y_indices.shape, dtype=np.float32), path),
         label_names=label_names,
         feature_names=arrays.get("feature_names"),
-        splits={
-            key.removesuffix(SPLIT_SUFFIX): rows for key, rows in arrays.items() if key.endswith(SPLIT_SUFFIX)
-        },
+        splits={key.removesuffix(SPLIT_SUFFIX): rows for key, rows in arrays.items() if key.endswith(SPLIT_SUFFIX)},
         idf=arrays.get("idf"),
     )
 
@@ -88,9 +86,7 @@ def _require(arrays: dict[str, NDArray[Any]], key: str, path: Path) -> NDArray[A
 
 
 def _matrix(arrays: dict[str, NDArray[Any]], which: str, data: NDArray[Any], path: Path) -> csr_array:
-    indices, indptr, shape = (
-        _require(arrays, f"{which}_{part}", path) for part in ("indices", "indptr", "shape")
-    )
+    indices, indptr, shape = (_require(arrays, f"{which}_{part}", path) for part in ("indices", "indptr", "shape"))
     try:
         matrix = csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
         matrix.check_format(full_check=True)

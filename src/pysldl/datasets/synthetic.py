@@ -30,10 +30,7 @@ class SyntheticDataset(Dataset):
     @property
     def named_implications(self) -> list[tuple[str, str]]:
         """The implications by name: ``("cloud", "sky")``."""
-        return [
-            (str(self.label_names[child]), str(self.label_names[parent]))
-            for child, parent in self.implications
-        ]
+        return [(str(self.label_names[child]), str(self.label_names[parent])) for child, parent in self.implications]
 
 
 def make_asymmetric_multilabel(
@@ -94,9 +91,7 @@ def make_asymmetric_multilabel(
     _check_sizes(n_samples, n_features, n_labels, scenes_per_sample)
     rng = np.random.default_rng(random_state)
     label_names, parent_of = _plant(n_labels)
-    Y = _draw_labels(
-        rng, n_samples, parent_of, scenes_per_sample, children_per_scene, zipf_exponent, forgotten
-    )
+    Y = _draw_labels(rng, n_samples, parent_of, scenes_per_sample, children_per_scene, zipf_exponent, forgotten)
     terms_of, feature_names = _vocabulary(n_features, label_names)
     X = _draw_terms(rng, Y, parent_of, terms_of, n_features, zipf_exponent, terms_per_sample, noise)
     shuffled = rng.permutation(n_samples)
@@ -213,9 +208,7 @@ def _draw_terms(
     return counts
 
 
-def _relative(
-    rng: np.random.Generator, labels: NDArray[Any], parent_of: NDArray[np.intp]
-) -> NDArray[np.intp]:
+def _relative(rng: np.random.Generator, labels: NDArray[Any], parent_of: NDArray[np.intp]) -> NDArray[np.intp]:
     """For each label one of its scene, the broad label included, all alike."""
     n_members = np.bincount(parent_of, minlength=len(parent_of))
     parents = parent_of[labels]

@@ -1,0 +1,83 @@
+"""One function for every file format, which tells the format by name and by content."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pysldl.datasets.arff import read_arff
+from pysldl.datasets.dataset import Dataset
+from pysldl.datasets.files import open_binary, require_file
+from pysldl.datasets.npz import read_npz
+from pysldl.datasets.svmlight import read_svmlight
+from pysldl.datasets.text import read_csv, read_jsonl
+from pysldl.datasets.xc import is_xc_header, read_xc
+from pysldl.exceptions import DataError
+
+__all__ = ["READERS", "detect_format", "read_dataset"]
+
+READERS: dict[str, Callable[..., Dataset]] = {
+    "npz": read_npz,
+    "xc": read_xc,
+    "arff": read_arff,
+    "svmlight": read_svmlight,
+    "jsonl": read_jsonl,
+    "csv": read_csv,
+}
+
+FORMAT_OF_SUFFIX = {
+    ".npz": "npz",
+    ".arff": "arff",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "csv",
+}
+
+
+def read_dataset(path: str | os.PathLike[str], format: str = "auto", **options: Any) -> Dataset:
+    """Read a data set from a file.
+
+    Parameters
+    ----------
+    path : path
+        Text formats may be packed as ``.gz``.
+    format : {"auto", "npz", "xc", "arff", "svmlight", "jsonl", "csv"}
+        "auto" goes by the suffix, and by the first line where that does not say it.
+    **options
+        Passed on to the format's reader, for example ``labels="emotions.xml"`` or ``test_path=...``.
+    """
+    if format == "auto":
+        format = detect_format(path)
+    if format not in READERS:
+        raise DataError(f"format {format!r} is unknown; choose one of {', '.join(READERS)}.")
+    try:
+        return READERS[format](path, **options)
+    except TypeError as error:
+        if "unexpected keyword argument" not in str(error):
+            raise
+        raise DataError(f"{path}: the {format} format does not take these options ({error}).") from error
+
+
+def detect_format(path: str | os.PathLike[str]) -> str:
+    """The format of a file, by its suffix or else its first line."""
+    path = require_file(path)
+    suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if suffix in FORMAT_OF_SUFFIX:
+        return FORMAT_OF_SUFFIX[suffix]
+    with open_binary(path) as stream:
+        start = stream.read(1 << 12)
+    if start.startswith(b"PK\x03\x04"):
+        return "npz"
+    first_line = start.decode("utf-8-sig", errors="replace").split("\n")[0].strip()
+    if is_xc_header(first_line):
+        return "xc"
+    if first_line.lower().startswith(("@relation", "%")):
+        return "arff"
+    if first_line.startswith("{"):
+        return "jsonl"
+    if ":" in first_line and "\0" not in first_line and "\ufffd" not in first_line:
+        return "svmlight"
+    raise DataError(
+        f"{path}: its format cannot be told from the name or the first line; say format= one of {', '.join(READERS)}."
+    )
