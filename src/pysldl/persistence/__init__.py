@@ -1,0 +1,17 @@
+"""The model folder: arrays in safetensors, everything else in JSON, nothing that runs code when it is read."""
+
+from pysldl.persistence.loading import load_model, read_manifest
+from pysldl.persistence.manifest import FORMAT_NAME, FORMAT_VERSION, FileRecord, Manifest
+from pysldl.persistence.registry import register_saveable
+from pysldl.persistence.saving import save_model
+
+__all__ = [
+    "FORMAT_NAME",
+    "FORMAT_VERSION",
+    "FileRecord",
+    "Manifest",
+    "load_model",
+    "read_manifest",
+    "register_saveable",
+    "save_model",
+]

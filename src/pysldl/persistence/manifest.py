@@ -1,0 +1,200 @@
+"""The manifest: what a model folder holds, which format it is in, and how to tell that it is whole."""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pysldl.exceptions import ModelFormatError
+
+__all__ = [
+    "ARRAYS",
+    "FORMAT_NAME",
+    "FORMAT_VERSION",
+    "MANIFEST",
+    "REQUIRED_LIBRARY",
+    "FileRecord",
+    "Manifest",
+    "dump_json",
+    "load_raw",
+    "parse_manifest",
+    "seal",
+]
+
+FORMAT_NAME = "pysldl-model"
+
+# Raise the version when a reader of the present one could not read the folder, or would read it wrongly: a file or a
+# node of the tree is renamed, moved, added or given another meaning. Then keep the reader of the old version in
+# `loading.READERS`, add a golden folder under `tests/persistence/golden`, and set REQUIRED_LIBRARY to the release that
+# brings the new one. A new parameter or fitted attribute of a class does not need it: parameters absent from a
+# folder take their defaults.
+FORMAT_VERSION = 1
+REQUIRED_LIBRARY = "0.1.0"
+
+MANIFEST = "manifest.json"
+ARRAYS = "arrays.safetensors"
+_FILE_NAME = re.compile(r"[a-z]+\.(json|safetensors)")
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """Size and SHA-256 of one file of the folder."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a model folder says of itself.
+
+    Attributes
+    ----------
+    format_version : int
+    library_version : str
+        The library that wrote the folder.
+    required_library : str
+        The oldest library that can read it.
+    created : str
+        Time of writing, UTC, ISO 8601.
+    model_class : str
+    n_labels, n_features : int or None
+        None where the model does not know.
+    n_bytes : int
+        Size of all files but the manifest.
+    files : dict of str to FileRecord
+        Every file but the manifest.
+    extra : dict
+        What the caller of :func:`save_model` added.
+    tree : dict
+        Parameters and fitted state; arrays and names are references into the other files.
+    """
+
+    format_version: int
+    library_version: str
+    required_library: str
+    created: str
+    model_class: str
+    n_labels: int | None
+    n_features: int | None
+    n_bytes: int
+    files: dict[str, FileRecord]
+    extra: dict[str, Any]
+    tree: dict[str, Any]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Constructor parameters for people to read: nested stages are dicts with their ``class``."""
+        return {name: _readable(node) for name, node in self.tree["params"].items()}
+
+
+def seal(manifest: Manifest) -> bytes:
+    """The bytes of ``manifest.json``, with a checksum of its own content, so that damage to it shows too."""
+    content = {
+        "format": FORMAT_NAME,
+        "format_version": manifest.format_version,
+        "library_version": manifest.library_version,
+        "required_library": manifest.required_library,
+        "created": manifest.created,
+        "class": manifest.model_class,
+        "n_labels": manifest.n_labels,
+        "n_features": manifest.n_features,
+        "n_bytes": manifest.n_bytes,
+        "files": {name: vars(record) for name, record in manifest.files.items()},
+        "extra": manifest.extra,
+        "model": manifest.tree,
+    }
+    return dump_json({**content, "sha256": _checksum(content)}, indent=1)
+
+
+def dump_json(content: Any, indent: int | None = None) -> bytes:
+    """JSON in UTF-8. Lone surrogates, which UTF-8 cannot hold, become JSON's own escapes."""
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent).encode("utf-8", "backslashreplace")
+
+
+def load_raw(folder: Path) -> dict[str, Any]:
+    """The JSON of a folder's manifest, once it is known to be one of this format, of whatever version."""
+    path = folder / MANIFEST
+    if not folder.exists():
+        raise ModelFormatError(f"{folder}: no such model folder.")
+    if not folder.is_dir():
+        raise ModelFormatError(f"{folder}: is a file, but a model is a folder.")
+    try:
+        raw = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ModelFormatError(f"{folder}: is not a pysldl model: it has no {MANIFEST}.") from error
+    except OSError as error:
+        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(f"{path}: is not valid JSON, so the model is damaged ({error}).") from error
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT_NAME:
+        raise ModelFormatError(f"{path}: is not the manifest of a pysldl model.")
+    return raw
+
+
+def parse_manifest(folder: Path, raw: Mapping[str, Any], *, verify: bool) -> Manifest:
+    """The manifest of format 1, after checking that it is whole.
+
+    Parameters
+    ----------
+    folder : Path
+    raw : dict
+        Of :func:`load_raw`.
+    verify : bool
+        Compare the manifest with its own checksum.
+    """
+    path = folder / MANIFEST
+    content = dict(raw)
+    stated = content.pop("sha256", None)
+    if verify and stated != _checksum(content):
+        raise ModelFormatError(f"{path}: does not match its checksum: it was damaged or edited.")
+    try:
+        files = {name: FileRecord(**record) for name, record in content["files"].items()}
+        manifest = Manifest(
+            format_version=content["format_version"],
+            library_version=content["library_version"],
+            required_library=content["required_library"],
+            created=content["created"],
+            model_class=content["class"],
+            n_labels=content["n_labels"],
+            n_features=content["n_features"],
+            n_bytes=content["n_bytes"],
+            files=files,
+            extra=content["extra"],
+            tree=content["model"],
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelFormatError(f"{path}: is incomplete ({error}).") from error
+    for name in files:
+        if not _FILE_NAME.fullmatch(name):
+            raise ModelFormatError(f"{path}: names {name!r}, which is no file of a model.")
+    return manifest
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the content in one spelling, whatever the order of keys and the white space."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _readable(node: Any) -> Any:
+    match node:
+        case list():
+            return [_readable(item) for item in node]
+        case {"kind": "estimator", "class": name, "params": params}:
+            return {"class": name, **{key: _readable(value) for key, value in params.items()}}
+        case {"kind": "tuple", "items": items}:
+            return [_readable(item) for item in items]
+        case {"kind": "dict", "keys": list(keys), "values": list(values)}:
+            return {str(_readable(key)): _readable(value) for key, value in zip(keys, values, strict=True)}
+        case {"kind": "float" | "scalar" | "dtype", "value": value}:
+            return _readable(value)
+        case {"kind": "dropped"}:
+            return None
+        case {"kind": kind, **rest}:
+            return f"{kind} {rest.get('name', '')}".strip()
+        case _:
+            return node

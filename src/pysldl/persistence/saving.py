@@ -1,0 +1,146 @@
+"""Writing a model folder: all of it, or nothing."""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from pysldl.exceptions import DataError, ModelFormatError
+from pysldl.memory import format_bytes
+from pysldl.persistence.encoding import Encoder
+from pysldl.persistence.folder import existing, put_in_place, temporary_folder, write_file
+from pysldl.persistence.manifest import (
+    ARRAYS,
+    FORMAT_VERSION,
+    MANIFEST,
+    REQUIRED_LIBRARY,
+    FileRecord,
+    Manifest,
+    dump_json,
+    load_raw,
+    seal,
+)
+from pysldl.persistence.tensors import tensors_size, write_tensors
+
+__all__ = ["save_model"]
+
+
+def save_model(
+    model: BaseEstimator,
+    path: str | os.PathLike[str],
+    *,
+    extra: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a fitted model into the folder ``path``.
+
+    The folder is written under another name and moved into place when it is whole. If anything fails, a model that was
+    there before is still there.
+
+    Parameters
+    ----------
+    model : estimator of the library
+        Fitted. A random generator or a callback among its parameters is not saved; it is None after loading.
+    path : str or path
+        Folder to make, in a folder that exists.
+    extra : dict, optional
+        Anything JSON can hold, for :func:`read_manifest` to give back: where the data came from, its metrics.
+    overwrite : bool
+        Replace a model that is there. A folder that holds anything else is never replaced.
+
+    Raises
+    ------
+    DataError
+        The folder may not be replaced, cannot be written (no space, no permission), or the model holds something that
+        has no place in it. Nothing was changed.
+    """
+    check_is_fitted(model)
+    target = Path(path).resolve()
+    _check_target(target, overwrite)
+    encoder = Encoder()
+    tree = encoder.estimator(model)
+    texts = {name: dump_json(content) for name, content in encoder.strings.items()}
+    about = _check_extra(extra)
+    needed = tensors_size(encoder.arrays) + sum(map(len, texts.values())) + len(dump_json(tree))
+    try:
+        if shutil.disk_usage(target.parent).free < needed:
+            raise OSError("there is not enough space")
+        with temporary_folder(target) as folder:
+            with write_file(folder / ARRAYS) as file:
+                write_tensors(file, encoder.arrays)
+            files = {ARRAYS: FileRecord(file.size, file.sha256.hexdigest())}
+            for name, text in texts.items():
+                with write_file(folder / name) as file:
+                    file.write(text)
+                files[name] = FileRecord(file.size, file.sha256.hexdigest())
+            with write_file(folder / MANIFEST) as file:
+                file.write(seal(_manifest(model, tree, files, about)))
+            put_in_place(folder, target)
+    except OSError as error:
+        raise DataError(
+            f"{path}: the model cannot be written: {error.strerror or error}. It needs {format_bytes(needed)}"
+            f"{_free_space(target.parent)}. Nothing was changed."
+        ) from error
+
+
+def _manifest(
+    model: BaseEstimator, tree: dict[str, Any], files: dict[str, FileRecord], extra: dict[str, Any]
+) -> Manifest:
+    from pysldl import __version__  # the package itself imports this module's callers
+
+    names = getattr(model, "label_names_", None)
+    n_features = getattr(model, "n_features_in_", None)
+    return Manifest(
+        format_version=FORMAT_VERSION,
+        library_version=__version__,
+        required_library=REQUIRED_LIBRARY,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        model_class=tree["class"],
+        n_labels=None if names is None else len(names),
+        n_features=None if n_features is None else int(n_features),
+        n_bytes=sum(record.bytes for record in files.values()),
+        files=files,
+        extra=extra,
+        tree=tree,
+    )
+
+
+def _check_target(target: Path, overwrite: bool) -> None:
+    """Refuse a place where a model may not be put, before any work is done."""
+    if not target.parent.is_dir():
+        raise DataError(f"{target.parent}: no such folder to write the model {target.name} into.")
+    present = existing(target)
+    if not present.exists():
+        return
+    if not present.is_dir():
+        raise DataError(f"{target}: is a file, and a model is a folder: choose another name.")
+    try:
+        known = {MANIFEST, *load_raw(present).get("files", {})}
+    except ModelFormatError as error:
+        raise DataError(f"{target}: exists and is not a pysldl model, so it is not replaced.") from error
+    if not overwrite:
+        raise DataError(f"{target}: there is a model already. Pass overwrite=True to replace it.")
+    foreign = sorted({entry.name for entry in present.iterdir()} - known)
+    if foreign:
+        raise DataError(f"{target}: holds {foreign[0]!r}, which is no part of the model there, so it is not replaced.")
+
+
+def _check_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        about: dict[str, Any] = json.loads(dump_json(dict(extra or {})))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"extra must hold only what JSON can hold ({error}).") from error
+    return about
+
+
+def _free_space(folder: Path) -> str:
+    try:
+        return f", and {format_bytes(shutil.disk_usage(folder).free)} are free"
+    except OSError:
+        return ""

@@ -1,0 +1,121 @@
+"""Arrays in one safetensors file, used where they lie on the disk.
+
+The format is eight bytes with the length of a JSON header, the header, and the arrays without gaps. The safetensors
+package would copy every array as it reads; a memory map reads only what is used, and processes share it.
+"""
+
+import json
+import math
+import mmap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pysldl.exceptions import ModelFormatError
+
+__all__ = ["can_store", "read_tensors", "tensors_size", "write_tensors"]
+
+ALIGNMENT = 64  # of the first array: a cache line
+LENGTH_BYTES = 8
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "C64": np.dtype("<c8"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "I16": np.dtype("<i2"),
+    "I8": np.dtype("i1"),
+    "U64": np.dtype("<u8"),
+    "U32": np.dtype("<u4"),
+    "U16": np.dtype("<u2"),
+    "U8": np.dtype("u1"),
+    "BOOL": np.dtype("?"),
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def can_store(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of ``dtype`` have a place in the file."""
+    return dtype.newbyteorder("<") in NAMES
+
+
+def tensors_size(arrays: Mapping[str, NDArray[Any]]) -> int:
+    """Bytes of the file that :func:`write_tensors` makes."""
+    return len(_header(arrays)) + sum(array.nbytes for array in arrays.values())
+
+
+def write_tensors(stream: BinaryIO, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write the arrays, widest numbers first, so that each one is aligned without gaps, which the format forbids."""
+    stream.write(_header(arrays))
+    for name in _order(arrays):
+        array = arrays[name]
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        stream.write(little.reshape(-1).view(np.uint8).data)
+
+
+def read_tensors(path: Path, *, mapped: bool) -> dict[str, NDArray[Any]]:
+    """The arrays of a file: read-only and memory-mapped, or in memory and writeable.
+
+    Every offset is checked against the file before it is used.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as stream:
+        length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
+        start = LENGTH_BYTES + length
+        if not LENGTH_BYTES < start <= size:
+            raise ModelFormatError(f"{path}: is not a whole safetensors file.")
+        try:
+            header = json.loads(stream.read(length))
+            entries = {name: _Entry(**entry) for name, entry in header.items() if name != "__metadata__"}
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise ModelFormatError(f"{path}: has a damaged header ({error}).") from error
+        for name, entry in entries.items():
+            if not entry.fits(size - start):
+                raise ModelFormatError(f"{path}: the array {name!r} does not lie within the file.")
+        stream.seek(0)
+        buffer: Any = (
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if mapped else np.fromfile(stream, np.uint8)
+        )
+    return {name: entry.view(buffer, start) for name, entry in entries.items()}
+
+
+class _Entry:
+    """What the header says of one array."""
+
+    def __init__(self, dtype: str, shape: list[int], data_offsets: list[int]) -> None:
+        if dtype not in DTYPES:
+            raise ValueError(f"unknown data type {dtype!r}")
+        self.dtype = DTYPES[dtype]
+        self.begin, self.end = data_offsets
+        if not all(type(number) is int and number >= 0 for number in (*shape, self.begin, self.end)):
+            raise ValueError("a size or an offset is not a number")
+        self.shape = tuple(shape)
+
+    def fits(self, size: int) -> bool:
+        return self.end <= size and self.end - self.begin == math.prod(self.shape) * self.dtype.itemsize
+
+    def view(self, buffer: Any, start: int) -> NDArray[Any]:
+        array: NDArray[Any] = np.ndarray(self.shape, self.dtype, buffer=buffer, offset=start + self.begin)
+        return np.require(array, requirements="A")  # copies an array that another program wrote unaligned
+
+
+def _order(arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    return sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
+
+
+def _header(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Length and header, padded with spaces so that the arrays start at a multiple of ``ALIGNMENT``."""
+    entries, end = {}, 0
+    for name in _order(arrays):
+        array = arrays[name]
+        begin, end = end, end + array.nbytes
+        dtype = NAMES[array.dtype.newbyteorder("<")]
+        entries[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [begin, end]}
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-(LENGTH_BYTES + len(text)) % ALIGNMENT)
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
