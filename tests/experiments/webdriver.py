@@ -1,6 +1,5 @@
 """The few commands of the W3C WebDriver protocol that the browser test needs, over plain HTTP."""
 
-import base64
 import json
 import re
 import subprocess
@@ -76,6 +75,9 @@ class Browser:
     def press(self, selector: str, key: str) -> None:
         self._call("POST", f"{self._element(selector)}/value", {"text": key})
 
+    def resize(self, width: int, height: int) -> None:
+        self._call("POST", f"{self._session}/window/rect", {"width": width, "height": height})
+
     def console(self) -> list[str]:
         """Return what the console said at level WARNING or SEVERE since the last call."""
         entries = self._call("POST", f"{self._session}/se/log", {"type": "browser"})
@@ -91,9 +93,6 @@ class Browser:
             if event["method"] == "Network.requestWillBeSent"
             and event["params"]["documentURL"] == page.resolve().as_uri()
         }
-
-    def screenshot(self, path: Path) -> None:
-        path.write_bytes(base64.b64decode(self._call("GET", f"{self._session}/screenshot")))
 
     def _element(self, selector: str) -> str:
         found = self._call("POST", f"{self._session}/element", {"using": "css selector", "value": selector})

@@ -138,7 +138,5 @@ def _inline_svg(drawing: Drawing) -> str:
     """
     svg = drawing.svg[drawing.svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'\bid="', f'id="{drawing.name}-', svg)
-    svg = re.sub(r'href="#', f'href="#{drawing.name}-', svg)
-    svg = re.sub(r"url\(#", f"url(#{drawing.name}-", svg)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1figure-{drawing.name}-", svg)
     return svg.replace("<svg ", '<svg aria-hidden="true" ', 1)

@@ -1,0 +1,117 @@
+"""The experiment itself: which rows are trained and tested on, and which configurations are tried."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.model_selection import KFold
+
+from pysldl.datasets import Dataset
+from pysldl.exceptions import DataError
+from pysldl.experiments.stratification import iterative_stratification
+
+__all__ = ["PAPER_C_HATS", "PAPER_KS", "Fold", "Protocol", "fingerprint"]
+
+PAPER_C_HATS = tuple(range(16, 129, 16))
+PAPER_KS = tuple(range(10, 101, 10))
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Row numbers of one fold; ``inner`` and ``validation`` together are ``train``."""
+
+    number: int
+    train: NDArray[np.intp]
+    test: NDArray[np.intp]
+    inner: NDArray[np.intp]
+    validation: NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Cross-validation over a grid of c_hat and k.
+
+    Parameters
+    ----------
+    n_folds : int
+        Of the cross-validation; rows are shuffled by ``seed``.
+    seed : int
+        Of the folds, of the validation parts and of the methods.
+    stratified : bool
+        Deal rows so that every label keeps its share in every fold, instead of at random.
+    c_hats, ks : tuple of int
+        The grid: widths of the latent space, and neighbours. Methods without either ignore it.
+    validation : float
+        Part of the training rows of a fold on which nested selection compares the configurations.
+    """
+
+    n_folds: int = 10
+    seed: int = 0
+    stratified: bool = False
+    c_hats: tuple[int, ...] = PAPER_C_HATS
+    ks: tuple[int, ...] = PAPER_KS
+    validation: float = 0.1
+
+    def __post_init__(self) -> None:
+        if self.n_folds < 2:
+            raise DataError(f"cross-validation needs at least 2 folds, but folds is {self.n_folds}.")
+        if not 0 <= self.seed < 2**32:
+            raise DataError(f"seed must lie between 0 and 2**32 - 1, but is {self.seed}.")
+        if not 0 < self.validation < 1:
+            raise DataError(f"validation must lie between 0 and 1, but is {self.validation}.")
+        for name, values in (("c_hats", self.c_hats), ("ks", self.ks)):
+            if not values or min(values) < 1 or len(set(values)) < len(values):
+                raise DataError(f"{name} must be distinct positive numbers, but is {_listed(values) or 'empty'}.")
+            object.__setattr__(self, name, tuple(sorted(values)))
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as JSON values, in which two runs must agree to share a results folder."""
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    def fold_of_rows(self, dataset: Dataset) -> NDArray[np.int64]:
+        """The test fold of every row, of shape (n_samples,)."""
+        if dataset.n_samples < self.n_folds:
+            raise DataError(
+                f"data set {dataset.name!r} has {dataset.n_samples} rows, fewer than the {self.n_folds} folds: "
+                f"use --folds {max(dataset.n_samples // 2, 2)} or fewer, or leave it out."
+            )
+        if self.stratified:
+            return iterative_stratification(dataset.Y, self.n_folds, self.seed)
+        fold = np.empty(dataset.n_samples, dtype=np.int64)
+        splits = KFold(self.n_folds, shuffle=True, random_state=self.seed).split(fold)
+        for number, (_, test) in enumerate(splits):
+            fold[test] = number
+        return fold
+
+    def fold(self, fold_of_row: NDArray[np.int64], number: int) -> Fold:
+        """Fold ``number``, its training rows split once more for the choice of a configuration."""
+        train = np.flatnonzero(fold_of_row != number)
+        shuffled = np.random.RandomState([self.seed, number]).permutation(train)
+        n_validation = max(1, round(self.validation * len(train)))
+        return Fold(
+            number,
+            train,
+            np.flatnonzero(fold_of_row == number),
+            np.sort(shuffled[n_validation:]),
+            np.sort(shuffled[:n_validation]),
+        )
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """A digest of features and labels, which tells whether stored results are of the same data."""
+    digest = hashlib.sha256()
+    for matrix in (dataset.X, dataset.Y):
+        digest.update(repr(matrix.shape).encode())
+        parts = (matrix.indptr, matrix.indices, matrix.data) if sparse.issparse(matrix) else (matrix,)
+        for part in parts:
+            whole = part.astype(np.int64) if part.dtype.kind == "i" else part  # index widths differ between systems
+            digest.update(np.ascontiguousarray(whole).data)
+    return digest.hexdigest()
+
+
+def _listed(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))

@@ -1,0 +1,49 @@
+"""The eight metrics of the paper, with and without test labels that no training row carries."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.experiments.results import Unseen
+from pysldl.metrics import evaluate, inverse_propensity
+
+__all__ = ["PAPER_METRICS", "Scorer", "mean_metric"]
+
+PAPER_METRICS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5", "PSnDCG@5")
+DEPTH = 5
+
+
+class Scorer:
+    """Scores rankings of one set of rows by models fitted on another.
+
+    Parameters
+    ----------
+    Y_fit : csr_array of shape (n_fit, n_labels)
+        Labels of the rows the model learns from: they give the propensities and say which labels are unseen.
+    Y_true : csr_array of shape (n_rows, n_labels)
+        Labels of the rows that are ranked.
+    """
+
+    def __init__(self, Y_fit: sparse.csr_array, Y_true: sparse.csr_array) -> None:
+        self._truth = Y_true
+        self._weights = inverse_propensity(Y_fit)
+        unseen = np.bincount(Y_fit.indices, minlength=Y_fit.shape[1]) == 0
+        self._ignored = unseen if unseen[Y_true.indices].any() else None
+
+    def __call__(self, labels: NDArray[np.int64]) -> dict[Unseen, dict[str, float]]:
+        """Metrics of the best labels (n_rows, 5), with unseen test labels kept and dropped."""
+        kept = self._metrics(labels, None)
+        return {"keep": kept, "drop": dict(kept) if self._ignored is None else self._metrics(labels, self._ignored)}
+
+    def _metrics(self, labels: NDArray[np.int64], ignored: Any) -> dict[str, float]:
+        found = evaluate(
+            self._truth, labels, self._weights, metrics=("P", "nDCG", "PSP", "PSnDCG"), ignore_labels=ignored
+        )
+        return {name: found[name] for name in PAPER_METRICS}
+
+
+def mean_metric(metrics: dict[str, float]) -> float:
+    """The mean of the eight: what configurations are chosen by."""
+    return sum(metrics[name] for name in PAPER_METRICS) / len(PAPER_METRICS)

@@ -1,0 +1,192 @@
+"""The page and the files beside it."""
+
+import builtins
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_up import make_record
+
+from pysldl.exceptions import MissingDependencyError
+from pysldl.experiments.report import (
+    Measurements,
+    Missing,
+    Published,
+    ReportContext,
+    Section,
+    build_report,
+    reproduction_context,
+    write_reproduction,
+)
+from pysldl.experiments.report.reproduction import protocol_notes
+from pysldl.experiments.results import FoldRecord, Summary, TheoremTerms
+from pysldl.experiments.tables import Cell, Row, Table
+
+PUBLISHED = [
+    Summary(metric, dataset, method, mean, 5.0)
+    for metric in ("P@1", "P@5")
+    for dataset, mean in (("birds", 49.0), ("emotions", 61.0), ("CUB", 70.0))
+    for method in ("AdaC2", "SLDL")
+]
+
+
+class Outline(HTMLParser):
+    """Collects tags, identifiers and references, and checks that tags close in order."""
+
+    VOID = frozenset({"meta", "link", "br"})
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.identifiers: list[str] = []
+        self.references: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attrs)
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.identifiers.append(str(value))
+            if name in ("href", "xlink:href", "src"):
+                self.references.append(str(value))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+
+@pytest.fixture
+def context(records: list[FoldRecord]) -> ReportContext:
+    measured = Measurements(
+        records,
+        variants=["w/o AC", "random"],
+        terms=[TheoremTerms("birds", "SLDL", 0.5, 1.0, 1.7)],
+        curves={("k", "P@1"): {"birds": [(10, 50.0), (20, 51.0)]}},
+    )
+    return reproduction_context(
+        measured,
+        Published(PUBLISHED, [replace(row, method="w/o AC") for row in PUBLISHED if row.metric == "P@5"] + PUBLISHED),
+        missing=[Missing("data set CUB", "no file of that name")],
+        settings={"seed": "0"},
+        versions={"pysldl": "0.1"},
+    )
+
+
+def test_page_is_complete_and_needs_no_network(context: ReportContext) -> None:
+    page = build_report(context)
+    outline = Outline(page)
+    assert page.startswith("<!DOCTYPE html>")
+    assert len(outline.identifiers) == len(set(outline.identifiers))
+    inside = {f"#{name}" for name in outline.identifiers}
+    assert {reference for reference in outline.references if reference not in inside} == {"data:,"}
+    fetching = re.findall(r"url\((?!#)|@import|fetch\(|XMLHttpRequest|<script src", page)
+    assert not fetching
+    figures = sum(len(section.figures) for section in context.sections)
+    assert outline.tags.count("svg") == figures >= 5
+
+
+def test_sections_in_their_order(context: ReportContext) -> None:
+    assert [section.title for section in context.sections] == [
+        "Published and measured",
+        "Results",
+        "Ranks over the data sets",
+        "Ablation",
+        "The two terms of Theorem 1",
+        "Training time",
+        "Effect of the parameters",
+        "The published tables",
+    ]
+    page = build_report(context)
+    assert page.index("What is missing") < page.index("Published and measured") < page.index('id="settings"')
+
+
+def test_what_is_missing_is_listed_once(context: ReportContext) -> None:
+    assert [(item.what, item.why) for item in context.missing] == [
+        ("data set CUB", "no file of that name"),
+        ("method AdaC2", "published, but not run"),
+    ]
+
+
+def test_unfinished_folds_are_left_out_and_listed(records: list[FoldRecord]) -> None:
+    context = reproduction_context(Measurements(records[:-1]), Published())
+    assert context.missing == (Missing("SLDL on a|b_c", "left out, since only 9 of 10 folds are finished"),)
+    results = next(section for section in context.sections if section.title == "Results").tables[0]
+    assert results.rows[-1].cells[-1].value is None
+
+
+def test_ablation_has_a_sentence_a_data_set(context: ReportContext) -> None:
+    ablation = next(section for section in context.sections if section.title == "Ablation")
+    assert [sentence.split(":")[0] for sentence in ablation.sentences] == ["birds", "emotions", "a|b_c"]
+    assert all("significantly better than random" in sentence for sentence in ablation.sentences)
+
+
+def test_agreement_is_counted(context: ReportContext) -> None:
+    """P@1 is published near the measured level, P@5 (half of it) far above."""
+    assert "Of 4 means of SLDL, 2 lie within one" in context.sections[0].paragraphs[0]
+    assert "0 above and 2 below" in context.sections[0].paragraphs[0]
+
+
+def test_selection_on_the_test_folds_is_said_at_every_table(records: list[FoldRecord]) -> None:
+    published = [replace(record, selection="as-published") for record in records]
+    context = reproduction_context(Measurements(published, variants=["random"]), Published(PUBLISHED))
+    for section in context.sections[:2] + context.sections[3:4]:
+        for table in (*section.tables, *section.details):
+            assert any("on the test folds (as published)" in note for note in table.notes), table.name
+
+
+def test_notes_say_where_unseen_labels_are_dropped() -> None:
+    kept, dropped = make_record("birds", "A", 0, 0.5), make_record("coffee", "A", 0, 0.5, unseen="drop")
+    assert protocol_notes([kept])[1:] == ()
+    assert protocol_notes([kept, dropped])[1].endswith("before scoring on coffee.")
+    assert protocol_notes([dropped])[1].endswith("before scoring.")
+    mixed = protocol_notes([kept, make_record("birds", "B", 0, 0.5, selection="as-published")])
+    assert mixed[1].startswith("Parameters chosen on the test folds for B (as published)")
+
+
+def test_nothing_measured_still_gives_a_page() -> None:
+    page = build_report(reproduction_context(Measurements([]), Published()))
+    assert "0 methods on 0 data sets" in page
+    assert "Nothing: every data set was found" in page
+    Outline(page)
+
+
+def test_names_cannot_break_the_page() -> None:
+    evil = '<script>alert("x")</script>'
+    table = Table("t", evil, evil, evil, (evil,), (Row(evil, (Cell(evil),)),), notes=(evil,))
+    context = ReportContext(
+        evil, evil, (Missing(evil, evil),), (Section(evil, (evil,), (evil,), (table,)),), {evil: evil}
+    )
+    page = build_report(context)
+    assert "<script>alert" not in page
+    assert Outline(page).tags.count("script") == 1
+
+
+def test_files_are_the_same_each_time(context: ReportContext, tmp_path: Path) -> None:
+    first, second = (write_reproduction(context, tmp_path / name) for name in ("first", "second"))
+    files = sorted(path.relative_to(first.parent) for path in first.parent.rglob("*") if path.is_file())
+    assert {path.suffix for path in files} == {".html", ".md", ".tex", ".csv", ".svg", ".png"}
+    assert Path("tables/results-p-1.md") in files and Path("figures/cd-p-1.svg") in files
+    for path in files:
+        assert (first.parent / path).read_bytes() == (second.parent / path).read_bytes(), path
+
+
+def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real_import = builtins.__import__
+
+    def refuse(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "jinja2":
+            raise ImportError(name)
+        return real_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingDependencyError, match=r'pip install "pysldl\[plot\]"'):
+        build_report(ReportContext("t", "l"))
