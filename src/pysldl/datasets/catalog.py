@@ -2,8 +2,8 @@
 
 import difflib
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def _paper(
 def _repository(
     name: str,
     description: str,
-    shape: tuple[int, int, int],
+    shape: tuple[int | None, int, int],
     labels_per_sample: float,
     propensity: tuple[float, float] = (0.55, 1.5),
     features: str = "tf-idf",
@@ -159,19 +159,32 @@ CATALOG: dict[str, DatasetInfo] = {
         _repository("Bibtex", "bookmarked papers and their tags", (7395, 1836, 159), 2.40, features="binary"),
         _repository("Mediamill", "video shots and concepts", (43907, 120, 101), 4.38, features="numbers"),
         _repository("EURLex-4K", "EU law, EuroVoc concepts", (19348, 5000, 3993), 5.31, aliases=("eurlex",)),
-        _repository("Wiki10-31K", "Wikipedia articles and social tags", (20762, 101938, 30938), 18.64),
-        _repository("AmazonCat-13K", "products and categories", (1493021, 203882, 13330), 5.04),
-        _repository("Delicious-200K", "bookmarks and their tags", (296701, 782585, 205443), 75.54),
-        _repository("WikiLSHTC-325K", "Wikipedia articles, categories", (2365435, 1617899, 325056), 3.19, WIKIPEDIA),
+        _repository(
+            "Wiki10-31K", "Wikipedia articles and social tags", (20762, 101938, 30938), 18.64, aliases=("wiki10",)
+        ),
+        _repository("AmazonCat-13K", "products and categories", (1493021, 203882, 13330), 5.04, aliases=("amazonCat",)),
+        _repository(
+            "Delicious-200K", "bookmarks and their tags", (296701, 782585, 205443), 75.54, aliases=("deliciousLarge",)
+        ),
+        _repository(
+            "WikiLSHTC-325K",
+            "Wikipedia articles, categories",
+            (2365435, 1617899, 325056),
+            3.19,
+            WIKIPEDIA,
+            aliases=("wikiLSHTC",),
+        ),
         _repository(
             "Wiki-500K",
             "Wikipedia articles, categories",
-            (2597134, 2381304, 501070),
+            (None, 2381304, 501070),
             4.77,
             WIKIPEDIA,
             aliases=("Wikipedia-500K",),
         ),
-        _repository("Amazon-670K", "products bought together", (643474, 135909, 670091), 5.45, AMAZON),
+        _repository(
+            "Amazon-670K", "products bought together", (643474, 135909, 670091), 5.45, AMAZON, aliases=("amazon",)
+        ),
         _repository("Amazon-3M", "products bought together", (2460406, 337067, 2812281), 36.04, AMAZON),
     )
 }
@@ -195,11 +208,8 @@ def dataset_info(name: str) -> DatasetInfo:
 def find_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Path, ...] | None:
     """Where a copy of a data set lies: one file, a train and a test file, or None."""
     info = dataset_info(name)
-    for folder in _folders(data_dir):
-        for stem in (info.name, *info.aliases):
-            if found := _files_in(folder, stem):
-                return found
-    return None
+    names = tuple(name.lower() for name in (info.name, *info.aliases))
+    return next(filter(None, (_files_in(folder, names) for folder in _folders(data_dir))), None)
 
 
 def load_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
@@ -234,34 +244,25 @@ def _folders(data_dir: str | os.PathLike[str] | None) -> list[Path]:
     return [Path(folder) for folder in os.environ.get(DATA_VARIABLE, "").split(os.pathsep) if folder]
 
 
-def _files_in(folder: Path, stem: str) -> tuple[Path, ...] | None:
-    entries = _entries(folder)
-    inner = entries.get(stem.lower())
-    places = [(entries, _prefixes(stem))]
-    if inner is not None and inner.is_dir():
-        places.append((_entries(inner), (*_prefixes(stem), "")))
-    for there, prefixes in places:
-        if file := _first(there, (stem.lower() + suffix for suffix in SUFFIXES)):
-            return (file,)
-        for prefix in prefixes:
-            for suffix in SUFFIXES:
-                train, test = (there.get(f"{prefix}{part}{suffix}") for part in ("train", "test"))
-                if train and test:
-                    return train, test
+def _files_in(folder: Path, names: tuple[str, ...]) -> tuple[Path, ...] | None:
+    """The files of a data set known by ``names``, in a folder or in one of these names inside it."""
+    outer = _entries(folder)
+    inner = [_entries(outer[name]) for name in names if name in outer]
+    for number, entries in enumerate([outer, *inner]):
+        for name, suffix in product(names, SUFFIXES):
+            if name + suffix in entries:
+                return (entries[name + suffix],)
+        prefixes = [name + joint for name in names for joint in "_-"] + [""] * (number > 0)
+        for prefix, suffix in product(prefixes, SUFFIXES):
+            train, test = (entries.get(f"{prefix}{part}{suffix}") for part in ("train", "test"))
+            if train and test:
+                return train, test
     return None
-
-
-def _prefixes(stem: str) -> tuple[str, ...]:
-    return (f"{stem.lower()}_", f"{stem.lower()}-")
 
 
 def _entries(folder: Path) -> dict[str, Path]:
     """What a folder holds, by lower-case name."""
     return {entry.name.lower(): entry for entry in sorted(folder.iterdir())} if folder.is_dir() else {}
-
-
-def _first(entries: dict[str, Path], names: Iterable[str]) -> Path | None:
-    return next((entries[name] for name in names if name in entries), None)
 
 
 def _where_it_should_be(info: DatasetInfo, data_dir: str | os.PathLike[str] | None) -> str:

@@ -72,11 +72,12 @@ def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     with path.open("rb") as stream:
         if stream.read(4) != b"PK\x03\x04":
             raise DataError(f"{path}: is not an npz file (wrong magic bytes).")
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {key: stored[key] for key in stored.files}
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
-        raise DataError(f"{path}: the npz file is damaged or holds something else ({error}).") from error
+        stream.seek(0)
+        try:
+            with np.load(stream, allow_pickle=False) as stored:
+                return {key: stored[key] for key in stored.files}
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+            raise DataError(f"{path}: the npz file is damaged or holds something else ({error}).") from error
 
 
 def _require(arrays: dict[str, NDArray[Any]], key: str, path: Path) -> NDArray[Any]:

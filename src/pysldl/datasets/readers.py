@@ -30,6 +30,9 @@ FORMAT_OF_SUFFIX = {
     ".arff": "arff",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".svm": "svmlight",
+    ".libsvm": "svmlight",
+    ".svmlight": "svmlight",
     ".csv": "csv",
     ".tsv": "csv",
 }

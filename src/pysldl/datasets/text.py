@@ -119,7 +119,7 @@ def _csv_records(
                 names = [name.strip() for name in row[labels].split(separator)]
                 yield _Record(row[text], [name for name in names if name], row.get(split) or None)
         except csv.Error as error:
-            raise DataError(f"{path}, line {table.line_num}: is not CSV ({error}).") from error
+            raise DataError(f"{path}, line {table.line_num + 1}: is not CSV ({error}).") from error
 
 
 def _dataset(path: str | os.PathLike[str], records: Iterator[_Record], name: str | None) -> Dataset:
