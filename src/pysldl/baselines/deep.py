@@ -1,0 +1,491 @@
+"""What the neural baselines share: rows in dense batches, scaling, validation, devices, weights as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import softmax
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from pysldl.base import LabelRanker
+from pysldl.baselines.selection import SELECTIONS
+from pysldl.baselines.training import AdaptiveClipping, FixedClipping, Objective, Outcome, TrainingLoop
+from pysldl.calibration import LABELS_PER_ROW, ScoreCalibration
+from pysldl.exceptions import DataError, MissingDependencyError
+from pysldl.memory import require_memory
+from pysldl.progress import ProgressCallback
+from pysldl.topk import top_k
+
+if TYPE_CHECKING:
+    from torch import Tensor, device, nn
+
+__all__ = ["DeepRanker", "Rows", "decay_weights_only", "label_slices", "over_labels"]
+
+CALIBRATION_ROWS = 5000
+BATCH_BYTES = 64 << 20
+SCORED_ROWS = 512
+
+OptimizerName = Literal["adam", "adamw", "amsgrad", "sgd"]
+Scaling = Literal["l2", "minmax", "none"]
+Clip = float | Literal["adaptive"] | None
+
+
+class DeepRanker(LabelRanker):
+    """Base of the neural baselines.
+
+    A subclass says what its network is (``_build``) and what it minimises (``_objective``); this class feeds it,
+    trains it, chooses the best epoch on held-out rows, and scores with it. Rows reach the network in dense batches,
+    so sparse features stay sparse in memory.
+
+    Parameters
+    ----------
+    epochs : int
+        Cap on the passes over the training rows.
+    batch_size : int
+        Rows in a step; at least 2. A last batch of one row joins the batch before it, since batch norm needs two.
+    learning_rate, weight_decay : float
+    optimizer : {"adam", "adamw", "amsgrad", "sgd"}
+        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
+    clip : float, "adaptive" or None
+        Largest norm of a gradient; see :class:`~pysldl.baselines.training.AdaptiveClipping`.
+    scaling : {"l2", "minmax", "none"}
+        Rows to length 1, or columns to [0, 1] with the ranges of the training rows.
+    validation_fraction : float
+        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``. With 0,
+        or fewer than ten rows, the last epoch is kept and the training rows themselves calibrate, which makes
+        ``predict`` and ``predict_proba`` overconfident; rankings are not affected.
+    patience : int or None
+        Stop when the held-out quality has not risen for so many epochs.
+    device : {"auto", "cpu", "cuda"}
+    vectorizer, memory_limit, progress, random_state
+        As for :class:`~pysldl.SLDLClassifier`. The same seed gives the same scores, bit for bit, on one machine
+        and number of threads, on the CPU.
+
+    Attributes
+    ----------
+    weights_ : dict of str to ndarray
+        Everything the network learned.
+    n_epochs_, best_epoch_ : int
+        Epochs run, and the one whose weights were kept.
+    stopped_ : {"epochs", "patience", "interrupt"}
+        Why training ended. Ctrl-C ends training, not the program: the best model so far stays usable.
+    """
+
+    _saved_state = (
+        *LabelRanker._saved_state,
+        "weights_",
+        "feature_low_",
+        "feature_range_",
+        "n_epochs_",
+        "best_epoch_",
+        "stopped_",
+    )
+
+    reconstruction: bool = False
+    """Whether the method was rebuilt from its abstract, which tables have to say."""
+
+    selection: str = "P@1"
+    """What decides which epoch is kept: a name in ``pysldl.baselines.selection``."""
+
+    def __init__(
+        self,
+        *,
+        epochs: int = 100,
+        batch_size: int = 128,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.0,
+        optimizer: OptimizerName = "adam",
+        clip: Clip = None,
+        scaling: Scaling = "l2",
+        validation_fraction: float = 0.1,
+        patience: int | None = 10,
+        device: str = "auto",
+        vectorizer: Any = None,
+        memory_limit: int | str | None = None,
+        progress: ProgressCallback | None = None,
+        random_state: Any = None,
+    ) -> None:
+        require_torch(type(self).__name__)
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.optimizer = optimizer
+        self.clip = clip
+        self.scaling = scaling
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.device = device
+        self.vectorizer = vectorizer
+        self.memory_limit = memory_limit
+        self.progress = progress
+        self.random_state = random_state
+
+    # What a subclass provides
+
+    def _build(self, n_features: int, n_labels: int) -> nn.Module:
+        """The network with fresh weights.
+
+        It depends on nothing but the parameters and the two sizes, since a saved model is rebuilt by this; what is
+        learned from data must be a parameter or a buffer. It is also called under torch's "meta" device to count
+        the parameters, so it only creates tensors and never reads one.
+        """
+        raise NotImplementedError
+
+    def _objective(self, network: nn.Module, train: Rows) -> Objective:
+        """The loss of a batch, x of shape (batch, n_features) and y of shape (batch, n_labels), both float32.
+
+        Called once before training: the place for statistics of the training labels (``train.Y``).
+        """
+        raise NotImplementedError
+
+    def _logits(self, network: nn.Module, x: Tensor) -> Tensor:
+        """Scores of a batch of scaled features, of shape (batch, n_labels)."""
+        return network(x)
+
+    def _parameter_groups(self, network: nn.Module) -> list[dict[str, Any]]:
+        """Parameters for the optimiser, in groups that may have their own ``lr`` and ``weight_decay``."""
+        return [{"params": [p for p in network.parameters() if p.requires_grad]}]
+
+    def _schedule(self, optimizer: Any) -> Any:
+        """A learning-rate schedule that is stepped once an epoch, or None."""
+        return None
+
+    def _scorer(self, network: nn.Module, train: Rows) -> Callable[[Tensor], Any]:
+        """What scores a batch of validation rows, as an ndarray or CSR; made anew for every validation."""
+        return lambda x: self._logits(network, x).float().cpu().numpy()
+
+    def _fit_network(self, train: Rows, held: Rows | None) -> nn.Module:
+        """Build and train. Seeds are set when this is called."""
+        network = self._new_network(train)
+        self._record(self._train(network, self._objective(network, train), train, held))
+        return network
+
+    # Fitting
+
+    def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        self._check_training()
+        where = find_device(self.device)
+        self._drop_network()
+        self._require_weights_fit(X.shape[1], Y.shape[1])
+        rng = check_random_state(self.random_state)
+        self._fit_scaling(X)
+        order = rng.permutation(X.shape[0])
+        n_held = int(self.validation_fraction * X.shape[0])
+        train = self._rows(X[order[n_held:]], Y[order[n_held:]], where)
+        held = self._rows(X[order[:n_held]], Y[order[:n_held]], where) if n_held else None
+        with seeded(int(rng.randint(2**31 - 1)), where):
+            network = self._fit_network(train, held)
+        self.weights_ = {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
+        if self.target_kind_ != "classes":
+            self.calibration_ = self._calibrated(network, train, held if held is not None else train)
+
+    def _train(
+        self,
+        network: nn.Module,
+        objective: Objective,
+        train: Rows,
+        held: Rows | None,
+        *,
+        scorer: Callable[[], Callable[[Tensor], Any]] | None = None,
+        stage: str = "training",
+    ) -> Outcome:
+        """Train ``network`` in place; ``scorer`` replaces ``_scorer`` where a part of the network is trained."""
+        import torch
+
+        scorer = scorer or (lambda: self._scorer(network, train))
+        optimizer = _optimizer(self.optimizer, self._parameter_groups(network), self.learning_rate, self.weight_decay)
+        loop = TrainingLoop(
+            epochs=self.epochs,
+            patience=self.patience,
+            learning_rate=self.learning_rate,
+            clip=_clipping(self.clip),
+            progress=self.progress,
+            stage=stage,
+        )
+        shuffle = np.random.default_rng(int(torch.randint(2**31 - 1, ())))
+        return loop.run(
+            network,
+            objective,
+            lambda: train.shuffled(self.batch_size, shuffle),
+            optimizer,
+            self._schedule(optimizer),
+            None if held is None else (lambda: self._quality(scorer(), held)),
+        )
+
+    def _quality(self, score: Callable[[Tensor], Any], held: Rows) -> tuple[float, ...]:
+        measure = SELECTIONS[self.selection]
+        parts = [measure(score(x), Y) for x, Y in held.in_order()]
+        return tuple(np.concatenate(parts).mean(axis=0).tolist())
+
+    def _record(self, outcome: Outcome) -> None:
+        self.n_epochs_ = outcome.n_epochs
+        self.best_epoch_ = outcome.best_epoch
+        self.stopped_ = outcome.stopped
+
+    def _calibrated(self, network: nn.Module, train: Rows, held: Rows) -> ScoreCalibration:
+        import torch
+
+        held = held.head(CALIBRATION_ROWS)
+        with torch.no_grad():
+            score = self._scorer(network.eval(), train)
+            best = [top_k(score(x), min(LABELS_PER_ROW, held.Y.shape[1])) for x, _ in held.in_order()]
+        parts = [self._as_sparse(labels, scores) for labels, scores in best]
+        return ScoreCalibration().fit(sparse.vstack(parts, format="csr"), held.Y)
+
+    # Scoring
+
+    def _score_rows(self, X: Any) -> Any:
+        import torch
+
+        network = self._network()
+        with torch.no_grad():
+            parts = [
+                self._logits(network, x).float().cpu().numpy() for x, _ in self._rows(X, None, self._where).in_order()
+            ]
+        return np.concatenate(parts)
+
+    def predict_proba(self, X: Any, top: int | None = None) -> Any:
+        """Calibrated probability of every label, dense of shape (n_samples, n_labels), or CSR of the ``top`` best.
+
+        With one class per row the softmax of the scores.
+        """
+        if top is None and getattr(self, "target_kind_", None) == "classes":
+            return softmax(self._dense_scores(X).astype(np.float64), axis=1)
+        return super().predict_proba(X, top)
+
+    # The network and its weights
+
+    def _new_network(self, train: Rows) -> nn.Module:
+        return self._build(train.X.shape[1], train.Y.shape[1]).to(train.where)
+
+    def _network(self) -> nn.Module:
+        """The trained network on the wanted device, rebuilt from ``weights_`` where there is none yet."""
+        import torch
+
+        check_is_fitted(self, "weights_")
+        where = find_device(self.device)
+        cached = self.__dict__.get("_cached")
+        if cached is None or cached[1] != where:
+            with seeded(0, where):  # fresh weights are overwritten, but drawing them must not disturb the caller
+                network = self._build(self.n_features_in_, len(self.label_names_))
+            network.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in self.weights_.items()})
+            cached = (network.to(where).eval(), where)
+            self._cached = cached
+        return cached[0]
+
+    @property
+    def _where(self) -> device:
+        return find_device(self.device)
+
+    def _drop_network(self) -> None:
+        self.__dict__.pop("_cached", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in super().__getstate__().items() if key != "_cached"}
+
+    # Machinery
+
+    def _rows(self, X: Any, Y: sparse.csr_array | None, where: device) -> Rows:
+        return Rows(X, Y, self._scale, where)
+
+    def _fit_scaling(self, X: Any) -> None:
+        self.feature_low_ = self.feature_range_ = None
+        if self.scaling == "minmax":
+            low, high = (_dense_row(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
+            self.feature_low_ = low
+            self.feature_range_ = np.where(high > low, high - low, 1.0).astype(np.float32)
+
+    def _scale(self, x: Tensor) -> Tensor:
+        """Scaled copy of a dense batch; the same sum for sparse and dense input, so that both give the same scores."""
+        import torch
+
+        if self.scaling == "l2":
+            norms = torch.linalg.vector_norm(x, dim=1, keepdim=True, dtype=torch.float64)
+            return (x / norms.clamp_min(1e-30)).float()
+        if self.feature_low_ is not None:
+            low, extent = (torch.from_numpy(a).to(x.device) for a in (self.feature_low_, self.feature_range_))
+            return (x - low) / extent
+        return x
+
+    def _check_training(self) -> None:
+        at_least = {"epochs": 1, "batch_size": 2, "patience": 1}
+        for name, least in at_least.items():
+            value = getattr(self, name)
+            if not (name == "patience" and value is None) and not value >= least:
+                raise DataError(f"{name} must be at least {least}, but is {value!r}.")
+        if not self.learning_rate > 0:
+            raise DataError(f"learning_rate must be positive, but is {self.learning_rate!r}.")
+        if not 0 <= self.validation_fraction < 1:
+            raise DataError(f"validation_fraction must be at least 0 and below 1, but is {self.validation_fraction!r}.")
+        for name, known in (("scaling", ("l2", "minmax", "none")), ("selection", tuple(SELECTIONS))):
+            if getattr(self, name) not in known:
+                raise DataError(f"{name} must be one of {', '.join(known)}, but is {getattr(self, name)!r}.")
+
+    def _require_weights_fit(self, n_features: int, n_labels: int) -> None:
+        """Refuse before a network is made that cannot be trained here."""
+        import torch
+
+        with torch.device("meta"):
+            n_weights = sum(p.numel() for p in self._build(n_features, n_labels).parameters())
+        require_memory(
+            5 * 4 * n_weights,  # weights, gradient, two moments of the optimiser, the best epoch
+            f"Training the {n_weights} weights of {type(self).__name__} for {n_labels} labels",
+            "Use SLDLClassifier, of which nothing that is trained grows with the number of labels.",
+            self.memory_limit,
+        )
+
+
+class Rows:
+    """Rows of features and labels that reach the device one dense batch at a time.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_rows, n_features)
+    Y : csr_array of shape (n_rows, n_labels), or None
+    scale : callable
+        Applied to every dense batch of features.
+    where : torch.device
+    """
+
+    def __init__(self, X: Any, Y: sparse.csr_array | None, scale: Callable[[Tensor], Tensor], where: device) -> None:
+        self.X = X
+        self.Y: Any = Y
+        self.scale = scale
+        self.where = where
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def head(self, n_rows: int) -> Rows:
+        """The first rows."""
+        return Rows(self.X[:n_rows], self.Y[:n_rows], self.scale, self.where)
+
+    def shuffled(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        """Batches of one epoch in random order, none of a single row."""
+        order = rng.permutation(len(self))
+        for start, stop in pairwise(batch_bounds(len(self), size)):
+            rows = order[start:stop]
+            yield self.scale(self._tensor(self.X[rows])), self._tensor(self.Y[rows])
+
+    def in_order(self) -> Iterator[tuple[Tensor, sparse.csr_array | None]]:
+        """Features block by block, and the labels of each block as they are stored."""
+        n_labels = 0 if self.Y is None else self.Y.shape[1]
+        size = max(1, min(SCORED_ROWS, BATCH_BYTES // (4 * (self.X.shape[1] + n_labels))))
+        for start in range(0, len(self), size):
+            rows = slice(start, start + size)
+            yield self.scale(self._tensor(self.X[rows])), None if self.Y is None else self.Y[rows]
+
+    def _tensor(self, rows: Any) -> Tensor:
+        import torch
+
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32)).to(self.where)
+
+
+# Pieces for the networks
+
+
+def over_labels(function: Callable[..., Tensor], *inputs: Any, n_labels: int, chunk: int) -> Tensor:
+    """``function(labels, *inputs)`` for slices of ``chunk`` labels, joined to shape (batch, n_labels).
+
+    While gradients are recorded, the intermediates of a slice are thrown away and computed again in the backward
+    pass, so that memory follows ``chunk`` and not the number of labels. Values and gradients do not change.
+    """
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    slices = label_slices(n_labels, chunk)
+    if len(slices) == 1 or not torch.is_grad_enabled():
+        parts = [function(labels, *inputs) for labels in slices]
+    else:
+        parts = [checkpoint(function, labels, *inputs, use_reentrant=False) for labels in slices]
+    return torch.cat(parts, dim=1)
+
+
+def label_slices(n_labels: int, chunk: int) -> list[slice]:
+    """Slices of at most ``chunk`` labels that cover all of them."""
+    return [slice(start, min(start + chunk, n_labels)) for start in range(0, n_labels, chunk)]
+
+
+def decay_weights_only(network: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Parameter groups in which biases are not decayed."""
+    named = [(name, p) for name, p in network.named_parameters() if p.requires_grad]
+    biases = [p for name, p in named if name.rpartition(".")[2] == "bias"]
+    others = [p for name, p in named if name.rpartition(".")[2] != "bias"]
+    return [{"params": others, "weight_decay": weight_decay}, {"params": biases, "weight_decay": 0.0}]
+
+
+# Devices, seeds, optimisers
+
+
+def require_torch(what: str) -> None:
+    """Raise where torch is not installed."""
+    if find_spec("torch") is None:
+        raise MissingDependencyError(f'{what} needs PyTorch, which is not installed: pip install "pysldl[deep]".')
+
+
+def find_device(name: str) -> device:
+    """The device of that name; ``"auto"`` is the GPU where there is one."""
+    import torch
+
+    if name not in ("auto", "cpu", "cuda"):
+        raise DataError(f"device must be 'auto', 'cpu' or 'cuda', but is {name!r}.")
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
+        raise DataError("device='cuda' was asked for, but torch finds no GPU here: use device='auto' or 'cpu'.")
+    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
+
+
+@contextmanager
+def seeded(seed: int, where: device) -> Iterator[None]:
+    """Seed torch, and give the program its random state back afterwards."""
+    import torch
+
+    devices = [torch.cuda.current_device()] if where.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def batch_bounds(n_rows: int, size: int) -> list[int]:
+    """Where batches of ``size`` begin and end; a single row left over joins the batch before it."""
+    bounds = [*range(0, n_rows, size), n_rows]
+    if len(bounds) > 2 and bounds[-1] - bounds[-2] == 1:
+        del bounds[-2]
+    return bounds
+
+
+def _optimizer(name: str, groups: list[dict[str, Any]], learning_rate: float, weight_decay: float) -> Any:
+    from torch import optim
+
+    if name == "adam":
+        return optim.Adam(groups, lr=learning_rate, weight_decay=weight_decay)
+    if name in ("adamw", "amsgrad"):
+        return optim.AdamW(groups, lr=learning_rate, weight_decay=weight_decay, amsgrad=name == "amsgrad")
+    if name == "sgd":
+        return optim.SGD(groups, lr=learning_rate, weight_decay=weight_decay, momentum=0.9)
+    raise DataError(f"optimizer must be adam, adamw, amsgrad or sgd, but is {name!r}.")
+
+
+def _clipping(clip: Any) -> Callable[[list[Any]], None] | None:
+    if clip is None:
+        return None
+    if clip == "adaptive":
+        return AdaptiveClipping()
+    if isinstance(clip, (int, float)) and clip > 0:
+        return FixedClipping(float(clip))
+    raise DataError(f"clip must be a positive number, 'adaptive' or None, but is {clip!r}.")
+
+
+def _dense_row(extreme: Any) -> NDArray[np.float32]:
+    dense = extreme.toarray() if sparse.issparse(extreme) else extreme
+    return np.asarray(dense, dtype=np.float32).ravel()
