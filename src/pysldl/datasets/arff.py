@@ -32,10 +32,11 @@ SPARSE_CELL = re.compile(rf"(\d+)\s+({QUOTED}|\S+)")
 
 @dataclass(frozen=True)
 class _Attribute:
-    """A column: its name, and what the values of a nominal one stand for (None: numbers)."""
+    """A column: its name, what the values of a nominal one stand for (None: numbers), and which means 0."""
 
     name: str
     codes: dict[str, float] | None = None
+    zero: str | None = "0"
 
     def value(self, cell: str) -> float:
         """What a cell says as a number; ValueError says what is wrong with it."""
@@ -176,7 +177,7 @@ def _attribute(name: str, kind: str) -> _Attribute:
                 f"attribute {name!r} has {len(values)} values that are not numbers; encode it first"
             ) from None
         codes = {value: float(code) for code, value in enumerate(values)}
-    return _Attribute(name, codes)
+    return _Attribute(name, codes, next((value for value, code in codes.items() if code == 0), None))
 
 
 def _read_row(table: _Table, line: str) -> None:
@@ -199,7 +200,7 @@ def _read_row(table: _Table, line: str) -> None:
         if len(cells) != len(attributes):
             raise ValueError(f"has {len(cells)} values, but there are {len(attributes)} attributes")
         for index, (attribute, cell) in enumerate(zip(attributes, cells, strict=True)):
-            if cell != "0" or attribute.codes is not None:
+            if cell != attribute.zero:
                 table.indices.append(index)
                 table.data.append(attribute.value(cell))
     table.indptr.append(len(table.indices))
