@@ -70,7 +70,7 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         *,
         label_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
@@ -81,13 +81,14 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
         ----------
         X : array-like or sparse of shape (n_samples, n_features), or list of str
             Features, or texts.
-        Y : indicator of shape (n_samples, n_labels), list of lists of label names, or array-like of shape (n_samples,)
-            An indicator may be dense, sparse or a DataFrame whose columns name the labels. A one-dimensional ``Y``
+        y : indicator of shape (n_samples, n_labels), list of lists of label names, or array-like of shape (n_samples,)
+            The labels Y.
+            An indicator may be dense, sparse or a DataFrame whose columns name the labels. A one-dimensional ``y``
             means one class per row; the model is then an ordinary classifier.
         label_names, feature_names : sequences of str, optional
-            Names of the columns of ``Y`` and ``X``.
+            Names of the columns of ``y`` and ``X``.
         """
-        encoded = encode_labels(Y, label_names)
+        encoded = encode_labels(y, label_names)
         X = self._features(X, reset=True)
         check_consistent_length(X, encoded.Y)
         n_samples, n_labels = encoded.Y.shape
@@ -190,14 +191,14 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
         probabilities[:, self.label_counts_ == 0] = 0.0
         return probabilities
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """nDCG@5 of the ranking; accuracy where the model was fitted on one class per row."""
         if getattr(self, "target_kind_", None) == "classes":
-            return float(np.average(self.predict(X) == np.asarray(Y).ravel(), weights=sample_weight))
+            return float(np.average(self.predict(X) == np.asarray(y).ravel(), weights=sample_weight))
         if sample_weight is not None:
             raise DataError("sample_weight is not supported by the ranking score.")
         labels, _ = self.predict_topk(X, 5)
-        return evaluate(self.encode(Y), labels, ks=(5,))["nDCG@5"]
+        return evaluate(self.encode(y), labels, ks=(5,))["nDCG@5"]
 
     def encode(self, Y: Any) -> sparse.csr_array:
         """Labels of new rows as an indicator over the known labels; an unknown name is an error.

@@ -36,13 +36,18 @@ class ScoreCalibration(BaseEstimator):
         rows, slots = np.nonzero(labels >= 0)
         score = best[rows, slots].astype(np.float64)
         hit = np.asarray(Y[rows, labels[rows, slots]], dtype=np.float64).ravel()
-        if score.size == 0:
-            score, hit = np.zeros(1), np.zeros(1)
-        curve = IsotonicRegression(y_min=0.0, y_max=1.0).fit(score, hit)
+        # All labels below a row's best are one point: the share of them that applied after all.
+        n_rest = max(Y.shape[0] * Y.shape[1] - score.size, 1)
+        floor = 0.0 if sparse.issparse(scores) else float(score.min(initial=0.0))
+        curve = IsotonicRegression(y_min=0.0, y_max=1.0).fit(
+            np.append(score, floor),
+            np.append(hit, (Y.nnz - hit.sum()) / n_rest),
+            sample_weight=np.append(np.ones_like(score), n_rest),
+        )
         self.scores_ = curve.X_thresholds_
-        # A run of hits at the top does not make the next one certain.
-        ceiling = 1.0 - 1.0 / (Y.shape[0] + 2.0)
-        self.probabilities_ = np.minimum(curve.y_thresholds_, ceiling)
+        # A run of hits does not make the next one certain, nor a run of misses.
+        doubt = 1.0 / (score.size + 2.0)
+        self.probabilities_ = np.clip(curve.y_thresholds_, doubt, 1.0 - doubt)
         self.threshold_, self.left_out_f1_ = _best_f1(score, hit, n_relevant=Y.nnz)
         return self
 

@@ -123,7 +123,7 @@ class SLDLClassifier(LabelRanker):
     def _score_rows(self, X: Any) -> Any:
         return self.decoder_.scores(self.mapping_.predict(self._scaled(X)))
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def codes(self, X: Any) -> NDArray[np.float32]:
         """Latent codes of rows, of shape (n_samples, n_components)."""
         return self.mapping_.predict(self._scaled(self._features(X, reset=False)))
 

@@ -1,5 +1,6 @@
 """Labels in every form people have them, turned into one: a CSR indicator and a list of names."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -7,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.exceptions import DataConversionWarning
 
 from pysldl.exceptions import DataError
 
@@ -62,7 +64,7 @@ def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLa
     if label_names is None and hasattr(Y, "columns") and not sparse.issparse(Y):
         label_names = [str(column) for column in Y.columns]
     if not sparse.issparse(Y):
-        values = np.asarray(Y)
+        values = _as_array(Y, "Y")
         if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1 and not _is_binary(values)):
             return _encode_classes(values)
     indicator = as_indicator(Y)
@@ -85,10 +87,7 @@ def as_indicator(Y: Any, name: str = "Y") -> sparse.csr_array:
         What the caller calls it, for the error message.
     """
     if not sparse.issparse(Y):
-        try:
-            Y = np.asarray(Y)
-        except ValueError as error:
-            raise DataError(f"{name} must be an indicator matrix, but its rows differ in length.") from error
+        Y = _as_array(Y, name)
     if Y.ndim != 2:
         raise DataError(f"{name} must have two dimensions, rows by labels, but has shape {Y.shape}.")
     if 0 in Y.shape:
@@ -144,6 +143,12 @@ def check_label_names(names: Sequence[str] | NDArray[Any], n_labels: int | None 
 
 def _encode_classes(values: NDArray[Any]) -> EncodedLabels:
     """One class per row, as single-label classifiers take it."""
+    if values.ndim == 2:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected: one class per row is assumed.",
+            DataConversionWarning,
+            stacklevel=4,
+        )
     flat = values.ravel()
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
         raise DataError("Input y contains NaN or infinity.")
@@ -166,6 +171,13 @@ def _is_rows_of_names(Y: Any) -> bool:
 
 def _is_object_array(Y: Any) -> bool:
     return isinstance(Y, np.ndarray) and Y.dtype == object and Y.ndim == 1
+
+
+def _as_array(Y: Any, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(Y)
+    except ValueError as error:
+        raise DataError(f"{name} must be an indicator matrix, but its rows differ in length.") from error
 
 
 def _is_binary(values: NDArray[Any]) -> bool:

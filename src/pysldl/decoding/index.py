@@ -30,8 +30,11 @@ class ExactIndex(BaseEstimator):
 
     def search(
         self, Q: Any, k: int, *, leave_out: NDArray[np.integer] | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The k vectors with the largest cosine to each query, best first.
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The k vectors with the largest cosine to each query, nearest first.
+
+        Neighbours are selected in float32 and their distances then computed in float64 as half the squared difference
+        of unit vectors: near zero, where votes of 1/d are large, one minus the cosine would lose all its digits.
 
         Parameters
         ----------
@@ -44,29 +47,36 @@ class ExactIndex(BaseEstimator):
         Returns
         -------
         neighbors : ndarray of shape (n_queries, k), int64
-        similarities : ndarray of shape (n_queries, k), float32
+        distances : ndarray of shape (n_queries, k), float64
+            Cosine distances (Eq. 19); 1 where the query or the vector is zero.
         """
-        Q = unit_rows(Q)
-        n_vectors = len(self.vectors_)
+        Q = unit_rows(Q, np.float64)
+        n_vectors, width = self.vectors_.shape
         neighbors = np.empty((len(Q), k), dtype=np.int64)
-        similarities = np.empty((len(Q), k), dtype=np.float32)
-        block = max(1, BLOCK_BYTES // (4 * n_vectors))
+        distances = np.empty((len(Q), k), dtype=np.float64)
+        block = max(1, BLOCK_BYTES // max(4 * n_vectors, 16 * k * width))
         for start in range(0, len(Q), block):
             rows = slice(start, start + block)
-            cosine = Q[rows] @ self.vectors_.T
+            cosine = Q[rows].astype(np.float32) @ self.vectors_.T
             if leave_out is not None:
                 cosine[np.arange(len(cosine)), leave_out[rows]] = -np.inf
             nearest = np.argpartition(cosine, n_vectors - k, axis=1)[:, n_vectors - k :]
-            nearest.sort(axis=1)  # so that equal similarities are voted on in the order of the rows
-            found = np.take_along_axis(cosine, nearest, axis=1)
-            order = np.argsort(-found, axis=1, kind="stable")
+            nearest.sort(axis=1)  # so that equal distances are voted on in the order of the rows
+            exact = self._distances(Q[rows], nearest)
+            order = np.argsort(exact, axis=1, kind="stable")
             neighbors[rows] = np.take_along_axis(nearest, order, axis=1)
-            similarities[rows] = np.take_along_axis(found, order, axis=1)
-        return neighbors, similarities
+            distances[rows] = np.take_along_axis(exact, order, axis=1)
+        return neighbors, distances
+
+    def _distances(self, Q: NDArray[np.float64], neighbors: NDArray[np.int64]) -> NDArray[np.float64]:
+        difference = self.vectors_[neighbors] - Q[:, None, :]
+        distances = 0.5 * np.einsum("qkd,qkd->qk", difference, difference)
+        silent = ~Q.any(axis=1)[:, None] | ~self.vectors_.any(axis=1)[neighbors]
+        return np.where(silent, 1.0, distances)
 
 
-def unit_rows(Z: Any) -> NDArray[np.float32]:
-    """Rows of ``Z`` scaled to length 1, in float32; zero rows stay zero."""
-    Z = np.asarray(Z, dtype=np.float32)
+def unit_rows(Z: Any, dtype: Any = np.float32) -> NDArray[Any]:
+    """Rows of ``Z`` scaled to length 1; zero rows stay zero."""
+    Z = np.asarray(Z, dtype=dtype)
     lengths = np.linalg.norm(Z, axis=1, keepdims=True)
     return np.divide(Z, lengths, out=np.zeros_like(Z), where=lengths > 0)

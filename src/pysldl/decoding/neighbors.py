@@ -86,15 +86,15 @@ class NeighborDecoder(Decoder):
         return self._vote(Z_left_out, *self.index_.search(Z_left_out, k, leave_out=rows))
 
     def evidence(self, z: NDArray[np.float32], label: int) -> LatentEvidence:
-        neighbors, similarities = self.index_.search(z[None, :], self.n_neighbors_)
-        weights = self._weights(similarities)[0]
+        neighbors, distances = self.index_.search(z[None, :], self.n_neighbors_)
+        weights = self._weights(distances)[0]
         column = self.Y_[neighbors[0]][:, [label]].toarray().ravel()
         contributions = weights * column
         if not z.any():  # the prior answered, no neighbour did
             contributions[:] = 0.0
         for_label = np.flatnonzero(contributions)
         votes = [
-            NeighborVote(int(neighbors[0, i]), float(similarities[0, i]), float(contributions[i]))
+            NeighborVote(int(neighbors[0, i]), float(1.0 - distances[0, i]), float(contributions[i]))
             for i in for_label[np.argsort(-contributions[for_label], kind="stable")]
         ]
         # The mean cosine to the voters is linear in the code, once the code's length is fixed.
@@ -108,28 +108,26 @@ class NeighborDecoder(Decoder):
         return 4 * n_samples * n_components
 
     def _vote(
-        self, Z: NDArray[np.float32], neighbors: NDArray[np.int64], similarities: NDArray[np.float32]
+        self, Z: NDArray[np.float32], neighbors: NDArray[np.int64], distances: NDArray[np.float64]
     ) -> sparse.csr_array:
         """Weighted sum of the neighbours' label rows (Eq. 20), as a product of two CSR matrices."""
         n_rows, k = neighbors.shape
         ballots = sparse.csr_array(
-            (self._weights(similarities).ravel(), neighbors.ravel(), np.arange(0, n_rows * k + 1, k)),
+            (self._weights(distances).ravel(), neighbors.ravel(), np.arange(0, n_rows * k + 1, k)),
             shape=(n_rows, self.Y_.shape[0]),
         )
         votes = ballots @ self.Y_
-        silent = ~Z.any(axis=1)
+        silent = np.asarray(~Z.any(axis=1), dtype=np.float32)
         if silent.any():
-            speaks = sparse.diags_array((~silent).astype(np.float32))
-            prior = sparse.csr_array(silent[:, None], dtype=np.float32) @ self.prior_
-            votes = speaks @ votes + prior
+            votes = sparse.diags_array(1.0 - silent) @ votes + sparse.csr_array(silent.reshape(-1, 1)) @ self.prior_
         votes = sparse.csr_array(votes)
         votes.eliminate_zeros()
         votes.sort_indices()
         return votes
 
-    def _weights(self, similarities: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _weights(self, distances: NDArray[np.float64]) -> NDArray[np.float32]:
         """1/d of every neighbour, with the rules for d near zero, (n_rows, k)."""
-        distances = np.maximum(1.0 - similarities, self.min_distance)
+        distances = np.maximum(distances, self.min_distance)
         weights = 1.0 / distances
         if self.exact_match == "only":
             exact = distances <= self.min_distance

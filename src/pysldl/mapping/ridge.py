@@ -43,9 +43,11 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
     intercept_ : ndarray of shape (n_components,), float32
     solver_ : str
         The solver that ran.
+    n_iter_ : int
+        Its steps; 1 for Cholesky.
     """
 
-    _saved_state = ("coef_", "intercept_", "solver_", "n_features_in_")
+    _saved_state = ("coef_", "intercept_", "solver_", "n_iter_", "n_features_in_")
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(
         self,
         X: Any,
-        Z: Any,
+        y: Any,
         *,
         leverage_of: NDArray[np.integer] | None = None,
         progress: ProgressCallback | None = None,
@@ -79,8 +81,8 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse of shape (n_samples, n_features)
-        Z : array-like or sparse of shape (n_samples, n_components)
-            Targets; one-dimensional for a single one.
+        y : array-like or sparse of shape (n_samples, n_components)
+            The targets Z; one-dimensional for a single one.
         leverage_of : array of int, optional
             Rows whose leverage (diagonal of the hat matrix) shall be kept as ``leverage_``, from which
             :meth:`leave_one_out` derives what the model would say of a row it never saw.
@@ -88,7 +90,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         if not self.alpha >= 0:
             raise DataError(f"alpha must be zero or positive, but is {self.alpha!r}.")
-        X, Z = validate_data(self, X, Z, accept_sparse="csr", multi_output=True, dtype=np.float64, y_numeric=True)
+        X, Z = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=np.float64, y_numeric=True)
         self._one_dimensional = Z.ndim == 1
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64).reshape(X.shape[0], -1)
         mean = None
@@ -122,6 +124,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 design, targets, self.alpha, tol=self.tol, max_iter=self.max_iter, positive=self.positive
             )
         self.leverage_ = solution.leverage
+        self.n_iter_ = solution.n_iter
         self.coef_ = solution.W.astype(np.float32)
         intercept = target_mean if mean is None else target_mean - mean @ solution.W
         self.intercept_ = intercept.astype(np.float32)

@@ -62,10 +62,11 @@ class Design:
 
 @dataclass(frozen=True)
 class Solution:
-    """Weights (n_features, n_components), and the leverage of the rows that were asked for."""
+    """Weights (n_features, n_components), the leverage of the rows that were asked for, and the steps it took."""
 
     W: Matrix
     leverage: NDArray[np.float64] | None = None
+    n_iter: int = 1
 
 
 def choose_solver(n_samples: int, n_features: int, n_nonzeros: int, n_targets: int) -> str:
@@ -138,6 +139,7 @@ def solve_cg(
     direction = preconditioned.copy()
     energy = np.einsum("ij,ij->j", residual, preconditioned)
     target = tol**2 * np.einsum("ij,ij->j", B, B)
+    step = 0
     for step in range(1, max_iter + 1):
         image = design.transposed_times(design.times(direction)) + alpha * direction
         curvature = np.einsum("ij,ij->j", direction, image)
@@ -155,11 +157,11 @@ def solve_cg(
         direction += preconditioned
         energy = fresh
     if probes is None:
-        return Solution(W)
+        return Solution(W, n_iter=step)
     n_targets = W.shape[1] - LEVERAGE_PROBES
     smoothed = design.times(np.ascontiguousarray(W[:, n_targets:]))[leverage_of]
     leverage = (smoothed * probes[leverage_of]).mean(axis=1)
-    return Solution(np.ascontiguousarray(W[:, :n_targets]), np.clip(leverage, 0.0, 0.95))
+    return Solution(np.ascontiguousarray(W[:, :n_targets]), np.clip(leverage, 0.0, 0.95), step)
 
 
 def solve_lbfgs(
@@ -196,7 +198,7 @@ def solve_lbfgs(
             "gtol": 2.0 * tol * float(np.abs(B).max(initial=0.0)),
         },
     )
-    return Solution(found.x.reshape(n_features, n_targets))
+    return Solution(found.x.reshape(n_features, n_targets), n_iter=max(int(found.nit), 1))
 
 
 def _column_energy(design: Design) -> NDArray[np.float64]:

@@ -1,0 +1,100 @@
+"""Divergences against the formula one pair at a time, gradients against finite differences."""
+
+import numpy as np
+import pytest
+
+from pysldl.embedding.divergence import js_backward, js_divergence, kl_backward, kl_divergence
+from pysldl.embedding.hinge import ConsecutiveHinge
+from pysldl.embedding.transfer import rank_labels
+from pysldl.embedding.vector import squared_error
+
+
+@pytest.fixture
+def gaussians():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(6, 3)), rng.normal(scale=0.5, size=(6, 3))
+
+
+def kl_of_a_pair(mu_p, var_p, mu_q, var_q):
+    ratio = var_p / var_q
+    return -0.5 * np.sum(np.log(ratio) - ratio - (mu_p - mu_q) ** 2 / var_q + 1)
+
+
+def test_kl_equals_equation_8_for_every_pair(gaussians):
+    mu, log_var = gaussians
+    var = np.exp(log_var)
+    expected = [[kl_of_a_pair(mu[i], var[i], mu[j], var[j]) for j in range(6)] for i in range(6)]
+    np.testing.assert_allclose(kl_divergence(mu, log_var), expected, atol=1e-12)
+
+
+def test_js_equals_two_kl_to_the_gaussian_with_the_mixture_s_moments(gaussians):
+    mu, log_var = gaussians
+    var = np.exp(log_var)
+    for i in range(6):
+        for j in range(6):
+            mean = (mu[i] + mu[j]) / 2
+            mixture = (var[i] + var[j]) / 2 + (mu[i] - mu[j]) ** 2 / 4
+            expected = 0.5 * (kl_of_a_pair(mu[i], var[i], mean, mixture) + kl_of_a_pair(mu[j], var[j], mean, mixture))
+            assert js_divergence(mu, log_var)[i, j] == pytest.approx(expected, abs=1e-12)
+
+
+def numerical_gradient(function, array, step=1e-6):
+    gradient = np.zeros_like(array)
+    for index in np.ndindex(*array.shape):
+        up, down = array.copy(), array.copy()
+        up[index] += step
+        down[index] -= step
+        gradient[index] = (function(up) - function(down)) / (2 * step)
+    return gradient
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward"), [(kl_divergence, kl_backward), (js_divergence, js_backward)], ids=["kl", "js"]
+)
+def test_gradients_of_a_weighted_sum(gaussians, forward, backward):
+    mu, log_var = gaussians
+    G = np.random.default_rng(1).normal(size=(6, 6))
+    by_mu, by_log_var = backward(G, mu, log_var)
+    np.testing.assert_allclose(by_mu, numerical_gradient(lambda m: np.sum(G * forward(m, log_var)), mu), atol=1e-6)
+    np.testing.assert_allclose(by_log_var, numerical_gradient(lambda s: np.sum(G * forward(mu, s)), log_var), atol=1e-6)
+
+
+@pytest.mark.parametrize("related_closer", [True, False])
+def test_gradient_of_the_whole_ranking_loss(gaussians, related_closer):
+    mu, log_var = gaussians
+    ranking = rank_labels(np.random.default_rng(2).random((6, 6)))
+    hinge = ConsecutiveHinge(ranking, margin=0.1, related_closer=related_closer)
+    _, G = hinge(kl_divergence(mu, log_var))
+    by_mu, by_log_var = kl_backward(G, mu, log_var)
+    np.testing.assert_allclose(by_mu, numerical_gradient(lambda m: hinge(kl_divergence(m, log_var))[0], mu), atol=1e-6)
+    np.testing.assert_allclose(
+        by_log_var, numerical_gradient(lambda s: hinge(kl_divergence(mu, s))[0], log_var), atol=1e-6
+    )
+
+
+def test_hinge_equals_equation_7_one_term_at_a_time(gaussians):
+    D = kl_divergence(*gaussians)
+    ranking = rank_labels(np.random.default_rng(3).random((6, 6)))
+    expected = sum(
+        max(0.0, D[i, row[j]] - D[i, row[j + 1]] + 0.1) for i, row in enumerate(ranking) for j in range(len(row) - 1)
+    )
+    assert ConsecutiveHinge(ranking, 0.1)(D)[0] == pytest.approx(expected / 6)
+
+
+def test_gradient_of_the_squared_error():
+    rng = np.random.default_rng(4)
+    E, target = rng.normal(size=(5, 3)), rng.random((5, 5))
+    _, (gradient,) = squared_error(E, target)
+    np.testing.assert_allclose(gradient, numerical_gradient(lambda e: squared_error(e, target)[0], E), atol=1e-6)
+
+
+def test_kl_never_forms_a_tensor_of_labels_by_labels_by_width():
+    import tracemalloc
+
+    mu = np.zeros((400, 64), dtype=np.float32)
+    tracemalloc.start()
+    D = kl_divergence(mu, mu)
+    kl_backward(D, mu, mu)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 400 * 400 * 64 * 4 / 5

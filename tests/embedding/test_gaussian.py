@@ -1,0 +1,73 @@
+"""The Gaussian embedding learns what the paper says it learns."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pysldl.datasets import make_asymmetric_multilabel
+from pysldl.embedding import GaussianLabelEmbedding, VectorLabelEmbedding
+
+
+@pytest.fixture(scope="module")
+def world():
+    return make_asymmetric_multilabel()
+
+
+def directions(embedding, implications):
+    D = embedding.divergences()
+    return np.mean([D[child, parent] < D[parent, child] for child, parent in implications])
+
+
+def nearest_three(embedding, implications):
+    D = embedding.divergences()
+    np.fill_diagonal(D, np.inf)
+    return np.mean([(D[child] < D[child, parent]).sum() < 3 for child, parent in implications])
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("cooccurrence", ["binary", "count"])
+def test_planted_directions_are_recovered(world, cooccurrence, seed):
+    embedding = GaussianLabelEmbedding(64, cooccurrence=cooccurrence, random_state=seed).fit(world.Y)
+    assert directions(embedding, world.implications) >= 0.95
+    if cooccurrence == "count":
+        assert nearest_three(embedding, world.implications) >= 0.80
+
+
+def test_fifty_small_steps_learn_no_direction(world):
+    """The authors' schedule leaves the Gaussians near where they started: the directions are a coin toss."""
+    found = []
+    for seed in range(3):
+        short = GaussianLabelEmbedding(64, learning_rate=1e-3, max_steps=50, tol=0, random_state=seed).fit(world.Y)
+        found.append(nearest_three(short, world.implications))
+    assert np.mean(found) < 0.4
+
+
+def test_loss_falls_and_progress_is_reported(world):
+    steps = []
+    embedding = GaussianLabelEmbedding(32, max_steps=200, tol=0, random_state=0).fit(world.Y, progress=steps.append)
+    assert embedding.losses_[-1] < 0.7 * embedding.losses_[0]
+    assert [p.step for p in steps] == list(range(1, 201))
+    assert steps[-1].loss == embedding.losses_[-1] and steps[0].stage == "embedding"
+
+
+def test_stops_when_the_loss_stops_falling(world):
+    embedding = GaussianLabelEmbedding(2, tol=0.05, patience=10, max_steps=5000, random_state=0).fit(world.Y)
+    assert embedding.converged_ and len(embedding.losses_) < 5000
+
+
+def test_unseen_labels_do_not_change_the_others(world):
+    n = world.Y.shape[0]
+    gaps = sparse.hstack([world.Y, sparse.csr_array((n, 2), dtype=np.float32)], format="csr")
+    with_gaps = GaussianLabelEmbedding(8, max_steps=20, random_state=0).fit(gaps)
+    assert not with_gaps.components_[-2:].any()
+    assert with_gaps.components_[:-2].all()
+
+
+def test_js_ablation_is_symmetric_in_what_it_orders(world):
+    embedding = GaussianLabelEmbedding(8, divergence="js", max_steps=30, random_state=0).fit(world.Y)
+    assert embedding.losses_[-1] < embedding.losses_[0]
+
+
+def test_vector_ablation_reproduces_the_transfer_matrix_better_than_chance(world):
+    embedding = VectorLabelEmbedding(32, max_steps=200, random_state=0).fit(world.Y)
+    assert embedding.losses_[-1] < 0.5 * embedding.losses_[0]
