@@ -42,7 +42,8 @@ def test_reads_columns_in_any_order_and_leaves_others_aside(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"results\.csv is empty"),
+        ("", r"results\.csv: the file is empty"),
+        ("\n\n", r"results\.csv has no header"),
         (HEADER, r"results\.csv has a header but no results"),
         ("metric,dataset,mean\n", r"line 1: the header has no column method"),
         ("metric,dataset,method,mean,mean\n", r"line 1: the column mean appears twice"),
@@ -62,12 +63,12 @@ def test_bad_file_is_named_with_its_line(tmp_path: Path, text: str, message: str
 
 
 def test_what_is_not_a_text_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="does not exist"):
+    with pytest.raises(DataError, match="no such file"):
         read_summaries(tmp_path / "nowhere.csv")
-    with pytest.raises(DataError, match="is a folder"):
+    with pytest.raises(DataError, match="is a directory"):
         read_summaries(tmp_path)
     (tmp_path / "binary.csv").write_bytes(b"metric\xff\xfe")
-    with pytest.raises(DataError, match="not UTF-8 text"):
+    with pytest.raises(DataError, match="is not UTF-8 text"):
         read_summaries(tmp_path / "binary.csv")
 
 

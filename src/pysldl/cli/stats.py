@@ -1,14 +1,12 @@
 """`sldl stats`: ranks and rank tests over anybody's results."""
 
-import json as json_format
 import math
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+from pysldl.cli._output import console, note, print_json, table
 from pysldl.experiments.figures import critical_difference_diagram, write_drawing
 from pysldl.experiments.results import read_summaries, scores_by_metric
 from pysldl.experiments.significance import RankTest, rank_test
@@ -43,18 +41,20 @@ def stats(results: Path, *, json: bool = False, plot: Path | None = None, alpha:
     """
     matrices = scores_by_metric(read_summaries(results), source=str(results))
     tests = [rank_test(scores, alpha) for scores in matrices.values()]
-    drawn = [] if plot is None else _draw(tests, plot)
+    if plot is not None:
+        _draw(tests, plot)
     if json:
-        print(json_format.dumps({test.metric: _as_json(test) for test in tests}, indent=2, ensure_ascii=False))
+        print_json({test.metric: _as_json(test) for test in tests})
     else:
-        _print(tests, drawn)
+        _print(tests)
     return 0
 
 
-def _draw(tests: list[RankTest], folder: Path) -> list[Path]:
+def _draw(tests: list[RankTest], folder: Path) -> None:
     # Draw all before writing the first, so that a failure leaves no half set of figures.
-    drawings = [critical_difference_diagram(test) for test in tests]
-    return [path for drawing in drawings for path in write_drawing(drawing, folder)]
+    for drawing in [critical_difference_diagram(test) for test in tests]:
+        for path in write_drawing(drawing, folder):
+            note(f"wrote {path}")
 
 
 def _as_json(test: RankTest) -> dict[str, Any]:
@@ -66,22 +66,15 @@ def _as_json(test: RankTest) -> dict[str, Any]:
     }
 
 
-def _print(tests: list[RankTest], drawn: list[Path]) -> None:
-    console = Console()
+def _print(tests: list[RankTest]) -> None:
+    screen = console()
     for test in tests:
-        n_methods = len(test.average_ranks)
-        table = Table(
-            title=f"{escape(test.metric)}: {n_methods} methods, {test.n_datasets} data sets",
-            title_justify="left",
-        )
-        table.add_column("method")
-        table.add_column("average rank", justify="right")
+        ranks = table(escape(test.metric), "method", "average rank", numbers=("average rank",))
         for method, rank in sorted(test.average_ranks.items(), key=lambda item: item[1]):
-            table.add_row(escape(method), f"{rank:.2f}")
-        console.print(table)
+            ranks.add_row(escape(method), f"{rank:.2f}")
+        screen.print(ranks)
         verdict = "the methods differ" if test.rejects_equality else "no difference between the methods is shown"
         friedman = f"{test.friedman:.4f}" if math.isfinite(test.friedman) else "infinite"
-        console.print(f"F_F {friedman}, critical value {test.critical_value:.4f}: {verdict}")
-        console.print(f"critical difference {test.critical_difference:.4f} (alpha {test.alpha:g})\n")
-    for path in drawn:
-        console.print(f"wrote {path}", soft_wrap=True, highlight=False, markup=False)
+        screen.print(f"F_F {friedman}, critical value {test.critical_value:.4f}: {verdict}")
+        size = f"{len(test.average_ranks)} methods, {test.n_datasets} data sets"
+        screen.print(f"critical difference {test.critical_difference:.4f} ({size}, alpha {test.alpha:g})\n")

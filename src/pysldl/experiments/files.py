@@ -1,9 +1,8 @@
-"""File names, and writing a file so that a reader finds either the old one or the whole new one."""
+"""File names, and files that are written whole or not at all."""
 
-import os
-import tempfile
 from pathlib import Path
 
+from pysldl.datasets.files import replacing
 from pysldl.exceptions import DataError
 
 __all__ = ["slug", "write_atomically"]
@@ -28,25 +27,10 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
     DataError
         The file cannot be written (no permission, disk full, a folder of that name). Nothing is left behind.
     """
-    data = content.encode() if isinstance(content, str) else content
-    temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        # mkstemp makes files that only their owner reads; a result is as readable as any other new file.
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
     except OSError as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        raise DataError(f"cannot write {path}: {error.strerror or error}. Choose a place you can write to.") from error
+        raise DataError(f"{path.parent}: cannot be made a folder ({error.strerror or error}).") from error
+    with replacing(path) as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
     return path
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.datasets.files import open_text
 from pysldl.exceptions import DataError
 from pysldl.experiments.files import write_atomically
 
@@ -365,35 +366,24 @@ def _by_dataset_and_method(
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Yield the line number and the named cells of each row that is not blank."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise DataError(f"{path} does not exist.") from None
-    except IsADirectoryError:
-        raise DataError(f"{path} is a folder; give the CSV file.") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8 CSV.") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header: list[str] | None = None
-    try:
-        for cells in reader:
-            if not any(cell.strip() for cell in cells):
-                continue
-            if header is None:
-                header = _check_header([cell.strip() for cell in cells], f"{path}, line {reader.line_num}")
-                continue
-            if len(cells) != len(header):
-                raise DataError(
-                    f"{path}, line {reader.line_num}: {len(cells)} cells where the header has {len(header)}."
-                )
-            yield reader.line_num, dict(zip(header, (cell.strip() for cell in cells), strict=True))
-    except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error}).") from error
+    with open_text(path) as stream:
+        reader = csv.reader(stream, strict=True)
+        header: list[str] | None = None
+        try:
+            for cells in reader:
+                where = f"{path}, line {reader.line_num}"
+                if not any(cell.strip() for cell in cells):
+                    continue
+                if header is None:
+                    header = _check_header([cell.strip() for cell in cells], where)
+                    continue
+                if len(cells) != len(header):
+                    raise DataError(f"{where}: {len(cells)} cells where the header has {len(header)}.")
+                yield reader.line_num, dict(zip(header, (cell.strip() for cell in cells), strict=True))
+        except csv.Error as error:
+            raise DataError(f"{path}, line {reader.line_num}: not valid CSV ({error}).") from error
     if header is None:
-        raise DataError(f"{path} is empty; it must hold the columns {', '.join(_REQUIRED_COLUMNS)}.")
+        raise DataError(f"{path} has no header; it must hold the columns {', '.join(_REQUIRED_COLUMNS)}.")
 
 
 def _check_header(header: list[str], where: str) -> list[str]:
