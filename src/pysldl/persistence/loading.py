@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pysldl.exceptions import ModelFormatError
 from pysldl.persistence.folder import existing
@@ -15,9 +15,10 @@ from pysldl.persistence.version1 import Decoder
 
 __all__ = ["READERS", "load_model", "read_manifest"]
 
-ATTEMPTS = 5
+ATTEMPTS = 10
 
 Reader = Callable[[Path, Manifest, bool, bool], Any]
+Result = TypeVar("Result")
 
 
 def load_model(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True) -> Any:
@@ -58,25 +59,30 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     return _from_one_folder(Path(path), lambda folder: _manifest(folder, verify=True))
 
 
-def _from_one_folder(path: Path, read: Callable[[Path], Any]) -> Any:
+def _from_one_folder(path: Path, read: Callable[[Path], Result]) -> Result:
     """Read again when the folder was replaced meanwhile, so that files of two models are never mixed."""
-    for _ in range(ATTEMPTS - 1):
+    for _ in range(ATTEMPTS):
         folder = existing(path)
         before = _identity(folder)
+        failure: ModelFormatError | None = None
         try:
-            return read(folder)
-        except ModelFormatError:
-            if _identity(existing(path)) == before:
-                raise
-    return read(existing(path))
+            result = read(folder)
+        except ModelFormatError as error:
+            failure = error
+        if _identity(existing(path)) == before:
+            if failure is not None:
+                raise failure
+            return result
+    raise ModelFormatError(f"{path}: is replaced again and again while it is being read.")
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
+def _identity(folder: Path) -> tuple[Path, int, int, int] | None:
+    """What tells a folder from another one that took its name, even where the system uses its number again."""
     try:
         status = folder.stat()
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return folder, status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _manifest(folder: Path, *, verify: bool) -> Manifest:
@@ -88,7 +94,7 @@ def _manifest(folder: Path, *, verify: bool) -> Manifest:
             f"{folder}: is a model of format {version}, and this library reads formats up to {FORMAT_VERSION}. "
             f"Install pysldl {needed} or newer."
         )
-    if version not in READERS:
+    if type(version) is not int or version not in READERS:
         raise ModelFormatError(f"{folder / MANIFEST}: says format {version!r}, which never was.")
     return parse_manifest(folder, raw, verify=verify)
 

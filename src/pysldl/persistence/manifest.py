@@ -168,6 +168,8 @@ def parse_manifest(folder: Path, raw: Mapping[str, Any], *, verify: bool) -> Man
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFormatError(f"{path}: is incomplete ({error}).") from error
+    if ARRAYS not in files or not isinstance(manifest.tree, dict) or not isinstance(manifest.tree.get("params"), dict):
+        raise ModelFormatError(f"{path}: is incomplete: it describes no model.")
     for name in files:
         if not _FILE_NAME.fullmatch(name):
             raise ModelFormatError(f"{path}: names {name!r}, which is no file of a model.")
@@ -184,7 +186,7 @@ def _readable(node: Any) -> Any:
     match node:
         case list():
             return [_readable(item) for item in node]
-        case {"kind": "estimator", "class": name, "params": params}:
+        case {"kind": "estimator" | "vectorizer", "class": name, "params": params}:
             return {"class": name, **{key: _readable(value) for key, value in params.items()}}
         case {"kind": "tuple", "items": items}:
             return [_readable(item) for item in items]

@@ -60,11 +60,11 @@ def save_model(
         The folder may not be replaced, cannot be written (no space, no permission), or the model holds something that
         has no place in it. Nothing was changed.
     """
-    check_is_fitted(model)
     target = Path(path).resolve()
     _check_target(target, overwrite)
     encoder = Encoder()
     tree = encoder.estimator(model)
+    check_is_fitted(model)
     texts = {name: dump_json(content) for name, content in encoder.strings.items()}
     about = _check_extra(extra)
     needed = tensors_size(encoder.arrays) + sum(map(len, texts.values())) + len(dump_json(tree))
