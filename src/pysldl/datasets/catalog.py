@@ -33,8 +33,8 @@ class DatasetInfo:
         Expected shape; None where it is not certain or, for texts, does not apply. Train and test
         rows together.
     labels_per_sample : float or None
-    features : {"numbers", "binary", "counts", "tf-idf", "texts"}
-        What X holds; "counts" are raw term counts.
+    features : {"numbers", "binary", "counts", "bag of words", "texts"} or None
+        What X holds; "counts" are raw term counts, "bag of words" any weights of terms.
     propensity : (float, float)
         The constants A and B usual for propensity-scored metrics on this set.
     source, licence : str
@@ -50,7 +50,7 @@ class DatasetInfo:
     n_features: int | None
     n_labels: int | None
     labels_per_sample: float | None
-    features: str
+    features: str | None
     propensity: tuple[float, float]
     source: str
     licence: str
@@ -62,7 +62,7 @@ def _paper(
     description: str,
     shape: tuple[int, int, int],
     labels_per_sample: float | None,
-    features: str,
+    features: str | None,
     source: str = "mldr.datasets",
     licence: str = "LGPL-3",
     aliases: tuple[str, ...] = (),
@@ -77,7 +77,7 @@ def _repository(
     shape: tuple[int | None, int, int],
     labels_per_sample: float,
     propensity: tuple[float, float] = (0.55, 1.5),
-    features: str = "tf-idf",
+    features: str = "bag of words",
     aliases: tuple[str, ...] = (),
 ) -> DatasetInfo:
     source, licence = "extreme classification repository", "see the source"
@@ -106,11 +106,11 @@ CATALOG: dict[str, DatasetInfo] = {
         _paper("corel16k-s1", "images", (13766, 500, 153), 2.859, "binary", aliases=("corel16k001",)),
         _paper("corel16k-s2", "images", (13761, 500, 164), 2.882, "binary", aliases=("corel16k002",)),
         _paper("corel16k-s3", "images", (13760, 500, 154), 2.829, "binary", aliases=("corel16k003",)),
-        _paper("CUB", "birds and their attributes", (11788, 128, 312), None, "numbers", *ELSEWHERE),
+        _paper("CUB", "birds and their attributes", (11788, 128, 312), None, None, *ELSEWHERE),
         _paper("delicious", "bookmarked web pages and their tags", (16105, 500, 983), 19.02, "binary"),
-        _paper("eurlex-dc", "EU law, directory codes", (19348, 500, 412), None, "numbers", *ELSEWHERE),
-        _paper("eurlex-sm", "EU law, subject matters", (19348, 500, 201), None, "numbers", *ELSEWHERE),
-        _paper("espgame", "images, named by players", (20770, 1000, 268), None, "numbers", *ELSEWHERE),
+        _paper("eurlex-dc", "EU law, directory codes", (19348, 500, 412), None, None, *ELSEWHERE),
+        _paper("eurlex-sm", "EU law, subject matters", (19348, 500, 201), None, None, *ELSEWHERE),
+        _paper("espgame", "images, named by players", (20770, 1000, 268), None, None, *ELSEWHERE),
         _paper("stackex-chemistry", "forum posts and their tags", (6961, 540, 175), 2.109, "counts"),
         _paper("stackex-chess", "forum posts and their tags", (1675, 585, 227), 2.411, "counts"),
         _paper("stackex-coffee", "forum posts and their tags", (225, 1763, 123), 1.987, "counts"),
