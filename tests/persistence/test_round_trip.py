@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
 
 from pysldl import SLDLClassifier, make_sldl
+from pysldl.baselines import CONTROLS
 from pysldl.decoding import BlendDecoder, LinearReadout, NeighborDecoder
 from pysldl.embedding import (
     GaussianLabelEmbedding,
@@ -159,6 +160,13 @@ def test_presets(preset: str, X: Any, tmp_path: Path) -> None:
     found = reloaded(model, tmp_path)
     assert_same(found.decision_function(X), model.decision_function(X))
     assert found.predict(X) == model.predict(X)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+@pytest.mark.filterwarnings("ignore::pysldl.exceptions.SLDLWarning")
+def test_controls(control: str, X: Any, tmp_path: Path) -> None:
+    model = CONTROLS[control]().fit(X, [["sky", "cloud"] if row.sum() > 5 else ["sky"] for row in X])
+    assert_same(reloaded(model, tmp_path).decision_function(X), model.decision_function(X))
 
 
 @pytest.mark.filterwarnings("ignore::pysldl.exceptions.SLDLWarning")
