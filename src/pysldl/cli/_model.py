@@ -1,0 +1,129 @@
+"""A model folder and data side by side: do their columns mean the same?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.datasets import Dataset
+from pysldl.exceptions import DataError
+from pysldl.persistence import Manifest, load_model, read_manifest
+
+__all__ = ["Features", "Model", "Truth", "Unseen", "open_model"]
+
+Features = Literal["auto", "raw", "tfidf"]
+Unseen = Literal["keep", "drop"]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """True labels in the columns of a model, and how often each was seen in training.
+
+    Columns beyond those of the model are labels that it has never heard of.
+    """
+
+    Y: sparse.csr_array
+    counts: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A loaded model with its manifest."""
+
+    path: Path
+    manifest: Manifest
+    classifier: Any
+
+    @property
+    def takes_texts(self) -> bool:
+        return self.classifier.vectorizer_ is not None
+
+    @property
+    def n_training_rows(self) -> int:
+        """Rows the model learned from: noted by ``sldl fit``, else counted in the labels the decoder keeps."""
+        noted = self.manifest.extra.get("n_samples")
+        return noted if isinstance(noted, int) else self.classifier._training_labels().shape[0]
+
+    def was_fitted_on(self, data: str, split: str) -> bool:
+        """Whether rows of that data set and split are, by name, among those the model learned from."""
+        about = self.manifest.extra
+        return about.get("data") == data and about.get("split") in (split, "all")
+
+    def rows_of(self, dataset: Dataset, features: Features = "auto") -> Any:
+        """The rows of a data set as the model takes them: texts, or features of the kind it was fitted on."""
+        if self.takes_texts:
+            if dataset.texts is None:
+                raise DataError(f"{dataset.name}: holds features, but {self.path} was fitted on texts.")
+            return dataset.texts
+        if dataset.X is None:
+            raise DataError(f"{dataset.name}: holds texts, but {self.path} was fitted on features.")
+        self._check_columns(dataset)
+        wanted = self.manifest.extra.get("features", "raw") if features == "auto" else features
+        if wanted == "tfidf" and dataset.idf is None:
+            raise DataError(
+                f"{dataset.name}: {self.path} was fitted on tf-idf weights, but here are no idf to make them with. "
+                "Pass --features raw if these features are weighted already."
+            )
+        return dataset.tfidf().X if wanted == "tfidf" else dataset.X
+
+    def truth_of(self, dataset: Dataset, unseen: Unseen | None) -> Truth:
+        """The labels of a data set, matched by name; by position where the data has no names.
+
+        Parameters
+        ----------
+        dataset : Dataset
+        unseen : {"keep", "drop"} or None
+            What to do with a label that the model has never heard of. None: an error.
+        """
+        names, counts = self.classifier.label_names_, self.classifier.label_counts_
+        unnamed = len(names) == dataset.n_labels and np.array_equal(dataset.label_names, _numbered(dataset.n_labels))
+        if unnamed or np.array_equal(dataset.label_names, names):
+            return Truth(dataset.Y, counts)
+        column = {str(name): position for position, name in enumerate(names)}
+        places = np.array([column.get(str(name), -1) for name in dataset.label_names])
+        carried = np.bincount(dataset.Y.indices, minlength=dataset.n_labels) > 0
+        unknown = np.flatnonzero((places < 0) & carried)
+        if unknown.size == carried.sum():
+            raise DataError(f"{dataset.name}: {self.path} knows none of its {dataset.n_labels} labels.")
+        if unknown.size and unseen is None:
+            raise DataError(
+                f"{dataset.name}: carries {unknown.size} labels that {self.path} does not know, such as "
+                f"{str(dataset.label_names[unknown[0]])!r}. Pass --unseen keep to count them as missed, or "
+                "--unseen drop to leave them out."
+            )
+        if unseen == "keep":
+            places[unknown] = len(names) + np.arange(unknown.size)
+            counts = np.concatenate([counts, np.zeros(unknown.size, dtype=counts.dtype)])
+        entries = dataset.Y.tocoo()
+        known = places[entries.col] >= 0
+        Y = sparse.csr_array(
+            (entries.data[known], (entries.row[known], places[entries.col[known]])),
+            shape=(dataset.n_samples, len(counts)),
+        )
+        return Truth(Y, counts)
+
+    def _check_columns(self, dataset: Dataset) -> None:
+        expected, names = self.classifier.n_features_in_, self.classifier.feature_names_
+        if dataset.n_features != expected:
+            raise DataError(f"{dataset.name}: has {dataset.n_features} features, but {self.path} expects {expected}.")
+        if names is None or dataset.feature_names is None:
+            return
+        different = np.flatnonzero(dataset.feature_names != names)
+        if different.size:
+            at = int(different[0])
+            raise DataError(
+                f"{dataset.name}: feature {at} is {str(dataset.feature_names[at])!r}, but {self.path} was fitted with "
+                f"{str(names[at])!r} there."
+            )
+
+
+def open_model(path: Path) -> Model:
+    """Load a model folder."""
+    return Model(path, read_manifest(path), load_model(path))
+
+
+def _numbered(n: int) -> NDArray[np.str_]:
+    return np.arange(n).astype(np.str_)

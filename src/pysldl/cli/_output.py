@@ -1,0 +1,70 @@
+"""What commands print: results on standard output, everything else on standard error."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+from rich.table import Table
+
+from pysldl.progress import Progress, ProgressCallback
+
+__all__ = ["console", "facts", "note", "percent", "print_json", "stage_bars", "table"]
+
+
+def console() -> Console:
+    """Standard output."""
+    return Console(highlight=False, emoji=False)
+
+
+def note(text: str) -> None:
+    """One line for people, on standard error."""
+    Console(stderr=True, highlight=False, emoji=False).print(text, style="dim", markup=False, soft_wrap=True)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
+    """An empty table; the columns named in ``numbers`` are set to the right."""
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="")
+    for column in columns:
+        made.add_column(column, justify="right" if column in numbers else "left")
+    return made
+
+
+def facts(entries: Mapping[str, Any]) -> Table:
+    """Names and values, one below the other."""
+    grid = Table.grid(padding=(0, 2))
+    for name, value in entries.items():
+        grid.add_row(name, str(value), style=None)
+    return grid
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
+@contextmanager
+def stage_bars() -> Iterator[ProgressCallback]:
+    """A callback that draws a bar for every stage of a fit; nothing where standard error is no terminal."""
+    to_terminal = Console(stderr=True)
+    columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    tasks: dict[str, Any] = {}
+    with Bars(*columns, TextColumn("{task.fields[loss]}"), console=to_terminal, transient=True) as bars:
+
+        def show(report: Progress) -> None:
+            if report.stage not in tasks:
+                for earlier in tasks.values():  # it stopped because it was done, not at its cap
+                    bars.update(earlier, total=bars.tasks[earlier].completed)
+                tasks[report.stage] = bars.add_task(report.stage, loss="")
+            loss = "" if report.loss is None else f"loss {report.loss:.4g}"
+            bars.update(tasks[report.stage], completed=report.step, total=report.total, loss=loss)
+
+        bars.disable = not to_terminal.is_terminal
+        yield show

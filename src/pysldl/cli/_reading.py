@@ -1,0 +1,43 @@
+"""The options that say how to read DATA, the same for every command that does."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cyclopts import Parameter
+
+from pysldl.cli._settings import parse_assignments
+
+__all__ = ["Reading"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Reading:
+    """How to read DATA.
+
+    Parameters
+    ----------
+    data_dir : Path, optional
+        Folder that holds copies of the catalog's data sets; else the environment variable PYSLDL_DATA.
+    input_format : str
+        auto, npz, xc, arff, svmlight, jsonl or csv; auto goes by the name and the first line.
+    text : str, optional
+        Field or column that holds the text (default: text).
+    labels : str, optional
+        Field or column that holds the labels (default: labels); for ARFF, MULAN's XML file or MEKA's number.
+    read : list of str, optional
+        Any other option of the format's reader as key=value: `--read separator='|'`, `--read zero_based=true`.
+    """
+
+    data_dir: Path | None = None
+    input_format: str = "auto"
+    text: str | None = None
+    labels: str | None = None
+    read: list[str] | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of the format's reader."""
+        words = ["text=" + repr(self.text)] if self.text is not None else []
+        words += [f"labels={self.labels}"] if self.labels is not None else []
+        return parse_assignments([*words, *(self.read or [])], "--read")

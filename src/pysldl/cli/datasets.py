@@ -1,0 +1,95 @@
+"""`sldl datasets`: the catalog, and what of it is here."""
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pysldl.cli._output import console, facts, print_json, table
+
+if TYPE_CHECKING:
+    from pysldl.datasets import DatasetInfo
+
+__all__ = ["datasets"]
+
+
+def datasets(name: str | None = None, /, *, data_dir: Path | None = None, json: bool = False) -> int:
+    """List the known data sets and where copies of them lie, or show one and check its copy.
+
+    Examples: `sldl datasets --data-dir ~/data`, `sldl datasets stackex-chess`
+
+    Nothing is downloaded. A copy is looked for in `--data-dir` or in the folders of the environment variable
+    PYSLDL_DATA. With a NAME its copy is read, and its shape compared with what the catalog says.
+
+    Parameters
+    ----------
+    name : str, optional
+        One data set of the catalog.
+    data_dir : Path, optional
+        Folder that holds the copies.
+    json : bool
+        Print a JSON list, or one object with a NAME.
+    """
+    from pysldl.datasets import list_datasets
+
+    if name is not None:
+        return _show_one(name, data_dir, json)
+    entries = [_entry(info, data_dir) for info in list_datasets()]
+    if json:
+        print_json(entries)
+        return 0
+    sizes = ("samples", "features", "labels", "a sample")
+    listing = table("data sets", "name", *sizes, "found", numbers=sizes)
+    for entry in entries:
+        shape = (_or_dash(entry[size]) for size in ("n_samples", "n_features", "n_labels", "labels_per_sample"))
+        listing.add_row(entry["name"], *shape, _short(entry["found"]))
+    console().print(listing)
+    _say_where(data_dir)
+    return 0
+
+
+def _show_one(name: str, data_dir: Path | None, json: bool) -> int:
+    from pysldl.datasets import dataset_info, load_dataset
+
+    entry = _entry(dataset_info(name), data_dir)
+    if entry["found"] is not None:
+        dataset = load_dataset(name, data_dir)
+        entry["verified"] = {
+            "n_samples": dataset.n_samples,
+            "n_features": dataset.n_features,
+            "n_labels": dataset.n_labels,
+            "labels_per_sample": dataset.labels_per_sample,
+            "splits": {part: len(rows) for part, rows in dataset.splits.items()},
+        }
+    if json:
+        print_json(entry)
+    else:
+        console().print(facts({key: _or_dash(value) for key, value in entry.items()}))
+    return 0
+
+
+def _entry(info: "DatasetInfo", data_dir: Path | None) -> dict[str, Any]:
+    from pysldl.datasets import find_dataset
+
+    found = find_dataset(info.name, data_dir)
+    return asdict(info) | {"found": None if found is None else [str(path) for path in found]}
+
+
+def _or_dash(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "-"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_or_dash(part)}" for key, part in value.items()) or "none"
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _short(found: list[str] | None) -> str:
+    return "-" if found is None else ", ".join(Path(path).name for path in found)
+
+
+def _say_where(data_dir: Path | None) -> None:
+    from pysldl.datasets.catalog import DATA_VARIABLE
+
+    folders = str(data_dir) if data_dir is not None else os.environ.get(DATA_VARIABLE, "")
+    where = f"looked in {folders}" if folders else f"no folder to look in: pass --data-dir or set {DATA_VARIABLE}"
+    console().print(where, markup=False, soft_wrap=True)

@@ -1,0 +1,172 @@
+"""`sldl fit`: learn from a data set, leave a model folder."""
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from pysldl.cli._output import console, facts, note, print_json, stage_bars
+from pysldl.cli._reading import Reading
+from pysldl.exceptions import DataError
+
+if TYPE_CHECKING:
+    from pysldl import SLDLClassifier
+    from pysldl.datasets import Dataset
+
+__all__ = ["fit"]
+
+
+def fit(
+    data: str,
+    /,
+    *,
+    model: Path,
+    preset: str = "paper",
+    set_: Annotated[list[str] | None, Parameter(name="--set")] = None,
+    split: str | None = None,
+    features: Literal["auto", "raw", "tfidf"] = "auto",
+    seed: int = 0,
+    memory_limit: str | None = None,
+    overwrite: bool = False,
+    reading: Reading | None = None,
+    json: bool = False,
+) -> int:
+    """Fit a model and write its folder.
+
+    Examples: `sldl fit stackex-chess --model chess --data-dir ~/data`,
+    `sldl fit posts.jsonl --model posts --preset blend --set embedding.n_components=64 --set vectorizer.min_df=2`
+
+    Parameters
+    ----------
+    data : str
+        A file (npz, extreme-classification text, ARFF, svmlight, JSON lines or CSV with texts), a name of the catalog
+        (see `sldl datasets`), or - for standard input.
+    model : Path
+        Folder to write.
+    preset : str
+        paper, official or blend.
+    set_ : list of str, optional
+        Change a parameter, as key=value: `--set decoder.n_neighbors=50`. A stage is replaced by its class:
+        `--set embedding=RandomLabelEmbedding`.
+    split : str, optional
+        Rows to learn from: a split of the data, or all. Default: train where there is such a split, else all.
+    features : {"auto", "raw", "tfidf"}
+        What to do with raw term counts that come with inverse document frequencies, as in eurlex57k and tibkat: auto
+        and tfidf weight them, raw takes them as they are. The model remembers it.
+    seed : int
+        The same seed gives the same model.
+    memory_limit : str, optional
+        Refuse to use more, for example "8 GB". Default: what the machine has free.
+    overwrite : bool
+        Replace a model that is there.
+    reading : Reading, optional
+    json : bool
+        Print one JSON object.
+    """
+    from pysldl.cli._data import choose_rows, read_data
+    from pysldl.persistence import save_model
+
+    _check_target(model, overwrite)
+    dataset = read_data(data, reading)
+    weighted = features == "tfidf" or (features == "auto" and dataset.idf is not None)
+    rows, part = choose_rows(dataset.tfidf() if weighted else dataset, split, usual="train")
+    classifier = _make(preset, set_ or [], rows.X is None, seed, memory_limit)
+
+    memory = classifier.estimate_memory(rows.n_samples, rows.n_features, rows.n_labels, _stored(rows))
+    note(f"{rows!r}, split {part}")
+    note(_memory_line(memory, complete=rows.X is not None))
+    started = time.perf_counter()
+    with stage_bars() as bars:
+        classifier.set_params(progress=bars)
+        classifier.fit(
+            rows.texts if rows.X is None else rows.X,
+            rows.Y,
+            label_names=rows.label_names.tolist(),
+            feature_names=None if rows.X is None or rows.feature_names is None else rows.feature_names.tolist(),
+        )
+    seconds = time.perf_counter() - started
+    about = {
+        "data": dataset.name,
+        "split": part,
+        "n_samples": rows.n_samples,
+        "features": "texts" if rows.X is None else "tfidf" if weighted else "raw",
+        "preset": preset,
+        "set": set_ or [],
+    }
+    save_model(classifier, model, extra=about, overwrite=overwrite)
+
+    result = {
+        "model": str(model),
+        **about,
+        "n_features": classifier.n_features_in_,
+        "n_labels": rows.n_labels,
+        "n_labels_seen": int((classifier.label_counts_ > 0).sum()),
+        "memory_bytes": memory,
+        "seconds": round(seconds, 3),
+        **_learned(classifier),
+    }
+    if json:
+        print_json(result)
+    else:
+        console().print(facts({name: value for name, value in result.items() if name != "memory_bytes"}))
+    return 0
+
+
+def _check_target(model: Path, overwrite: bool) -> None:
+    """Refuse before the work what could not be saved after it."""
+    if model.exists() and not overwrite:
+        raise DataError(f"{model}: exists already. Pass --overwrite to replace a model, or choose another folder.")
+    if model.exists() and not (model / "manifest.json").is_file():
+        raise DataError(f"{model}: exists and is not a model, so it is not replaced. Choose another folder.")
+    parent = model.resolve().parent
+    if not parent.is_dir():
+        raise DataError(f"{parent}: no such folder to write the model {model.name} into.")
+    if not os.access(parent, os.W_OK):
+        raise DataError(f"{parent}: no permission to write the model {model.name} into it.")
+
+
+def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_limit: str | None) -> "SLDLClassifier":
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    from pysldl.cli._settings import check_overrides, parse_overrides
+    from pysldl.memory import parse_bytes
+    from pysldl.presets import make_sldl
+
+    if memory_limit is not None:
+        try:
+            parse_bytes(memory_limit)
+        except ValueError as error:
+            raise DataError(f"--memory-limit: {error}") from error
+    fixed: dict[str, Any] = {"random_state": seed, "memory_limit": memory_limit}
+    if from_texts:
+        fixed["vectorizer"] = TfidfVectorizer(sublinear_tf=True)
+    overrides = parse_overrides(settings)
+    stages = {key: value for key, value in overrides.items() if hasattr(value, "get_params")}
+    check_overrides(overrides, make_sldl(preset, **fixed, **stages).get_params())
+    return make_sldl(preset, **(fixed | overrides))
+
+
+def _stored(rows: "Dataset") -> int:
+    return 0 if rows.X is None else int(getattr(rows.X, "nnz", rows.X.size))
+
+
+def _memory_line(memory: dict[str, int], *, complete: bool) -> str:
+    from pysldl.memory import format_bytes
+
+    stages = ", ".join(f"{stage} {format_bytes(needed)}" for stage, needed in memory.items())
+    return f"memory beside the data: {stages}" + ("" if complete else ", and more for the words of the texts")
+
+
+def _learned(classifier: "SLDLClassifier") -> dict[str, Any]:
+    """What fitting found out beside the weights."""
+    found: dict[str, Any] = {}
+    if classifier.calibration_ is not None:
+        found["threshold"] = classifier.calibration_.threshold_
+        found["left_out_f1"] = classifier.calibration_.left_out_f1_
+    losses = getattr(classifier.embedding_, "losses_", None)
+    if losses:
+        found["embedding_steps"] = len(losses)
+        found["embedding_converged"] = bool(classifier.embedding_.converged_)
+    return found
