@@ -15,6 +15,7 @@ from pysldl.mapping.solvers import Design
 __all__ = ["SharedRidge"]
 
 Encoder = Callable[[Any], NDArray[np.float32]]
+Factor = tuple[NDArray[np.float64], bool]
 
 
 class SharedRidge:
@@ -28,43 +29,54 @@ class SharedRidge:
     ----------
     X : ndarray or csr_array of shape (n_samples, n_features)
         Features as the mapping gets them.
-
-    Attributes
-    ----------
-    factor_seconds : float
-        What the factors have cost so far: a fit on its own would pay for them too.
     """
 
     def __init__(self, X: Any) -> None:
         self._X = X
         self._design = Design(X.astype(np.float64), None)
-        self._factors: dict[float, tuple[NDArray[np.float64], bool]] = {}
-        self.factor_seconds = 0.0
+        self._factors: dict[float, tuple[Factor, float]] = {}
 
-    def fit(self, mapping: RidgeMapping, Z: Any) -> Encoder:
-        """Fit ``mapping`` to the targets Z (n_samples, n_components); return what turns features into codes."""
-        shareable = not mapping.fit_intercept and mapping._pick_solver(self._X, Z.shape[1]) == "cholesky"
-        if not shareable:
-            return clone(mapping).fit(self._X, Z).predict
+    def fit(self, mapping: RidgeMapping, Z: Any) -> tuple[Encoder, float]:
+        """Fit a mapping to targets.
+
+        Parameters
+        ----------
+        mapping : RidgeMapping
+            Not modified.
+        Z : ndarray or csr_array of shape (n_samples, n_components)
+
+        Returns
+        -------
+        encode : callable
+            From features to codes.
+        seconds : float
+            What the fit would take on its own: the shared factor is counted in full.
+        """
+        started = time.perf_counter()
+        if mapping.fit_intercept or mapping._pick_solver(self._X, Z.shape[1]) != "cholesky":
+            fitted = clone(mapping).fit(self._X, Z)
+            return fitted.predict, time.perf_counter() - started
+        factor, factored = self._factor(self._penalty(mapping.alpha))
+        started = time.perf_counter()
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64)
-        coef = self._solve(targets, self._penalty(mapping.alpha)).astype(np.float32)
-        return lambda X: X @ coef
+        coef = self._solve(factor, targets).astype(np.float32)
+        return lambda X: X @ coef, factored + time.perf_counter() - started
 
-    def _solve(self, Z: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+    def _solve(self, factor: Factor, Z: NDArray[np.float64]) -> NDArray[np.float64]:
         n_samples, n_features = self._X.shape
-        factor = self._factor(alpha)
         if n_features <= n_samples:
             return linalg.cho_solve(factor, self._design.transposed_times(Z), check_finite=False)
         return self._design.transposed_times(linalg.cho_solve(factor, Z, check_finite=False))
 
-    def _factor(self, alpha: float) -> tuple[NDArray[np.float64], bool]:
+    def _factor(self, alpha: float) -> tuple[Factor, float]:
+        """The factor for one penalty, and the seconds it took."""
         if alpha not in self._factors:
             started = time.perf_counter()
             n_samples, n_features = self._X.shape
             gram = self._design.gram() if n_features <= n_samples else self._design.kernel()
             gram.flat[:: len(gram) + 1] += alpha
-            self._factors[alpha] = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-            self.factor_seconds += time.perf_counter() - started
+            factor = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+            self._factors[alpha] = factor, time.perf_counter() - started
         return self._factors[alpha]
 
     def _penalty(self, alpha: float) -> float:

@@ -1,15 +1,18 @@
 """The eight metrics of the paper, with and without test labels that no training row carries."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.exceptions import DataError
 from pysldl.experiments.results import Unseen
 from pysldl.metrics import evaluate, inverse_propensity
 
-__all__ = ["PAPER_METRICS", "Scorer", "mean_metric"]
+__all__ = ["PAPER_METRICS", "Scorer", "find_metrics", "mean_metric"]
 
 PAPER_METRICS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5", "PSnDCG@5")
 DEPTH = 5
@@ -42,6 +45,20 @@ class Scorer:
             self._truth, labels, self._weights, metrics=("P", "nDCG", "PSP", "PSnDCG"), ignore_labels=ignored
         )
         return {name: found[name] for name in PAPER_METRICS}
+
+
+def find_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
+    """The named ones of the eight, in the paper's order; all where none are named."""
+    if names is None:
+        return PAPER_METRICS
+    lower = {name.lower(): name for name in PAPER_METRICS}
+    for name in names:
+        if name.lower() not in lower:
+            near = get_close_matches(name.lower(), lower, n=3)
+            hint = f"did you mean {' or '.join(lower[n] for n in near)}?" if near else ""
+            raise DataError(f"unknown metric {name!r}: {hint or 'choose from ' + ', '.join(PAPER_METRICS) + '.'}")
+    wanted = {name.lower() for name in names}
+    return tuple(name for name in PAPER_METRICS if name.lower() in wanted)
 
 
 def mean_metric(metrics: dict[str, float]) -> float:

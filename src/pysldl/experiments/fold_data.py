@@ -1,0 +1,75 @@
+"""The rows of one fold, and what its methods share."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.preprocessing import normalize
+
+from pysldl.datasets import Dataset
+from pysldl.experiments.protocol import Fold
+from pysldl.experiments.ridge import SharedRidge
+from pysldl.experiments.scoring import Scorer
+
+__all__ = ["FoldData", "Task"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Rows to learn from and rows to rank: training and test, or the two parts of the training rows.
+
+    Parameters
+    ----------
+    X, Y : features and labels of the rows to learn from
+    X_new, Y_new : those of the rows to rank
+    """
+
+    X: Any
+    Y: sparse.csr_array
+    X_new: Any
+    Y_new: sparse.csr_array
+
+    @cached_property
+    def score(self) -> Scorer:
+        """What turns rankings of the new rows into metrics."""
+        return Scorer(self.Y, self.Y_new)
+
+    @cached_property
+    def unit_rows(self) -> tuple[Any, Any]:
+        """Features with every row scaled to length 1."""
+        return normalize(self.X), normalize(self.X_new)
+
+    @cached_property
+    def ridge_of_unit_rows(self) -> SharedRidge:
+        return SharedRidge(self.unit_rows[0])
+
+    @cached_property
+    def ridge_of_raw_rows(self) -> SharedRidge:
+        return SharedRidge(self.X)
+
+
+class FoldData:
+    """One fold of one data set.
+
+    Attributes
+    ----------
+    final : Task
+        Learn from the training rows, rank the test rows.
+    trial : Task
+        Learn from the inner rows, rank the validation rows: all that nested selection sees.
+    inner : ndarray of int
+        Places of the inner rows among the training rows.
+    """
+
+    def __init__(self, dataset: Dataset, fold: Fold) -> None:
+        self.final = _task(dataset, fold.train, fold.test)
+        self.trial = _task(dataset, fold.inner, fold.validation)
+        self.inner = np.searchsorted(fold.train, fold.inner)
+
+
+def _task(dataset: Dataset, rows: NDArray[np.intp], new: NDArray[np.intp]) -> Task:
+    X, Y = dataset.X, dataset.Y
+    return Task(X[rows], Y[rows], X[new], Y[new])

@@ -1,0 +1,159 @@
+"""The methods by name: SLDL, its ablations and controls, every baseline of the library, and anybody's own."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from sklearn.base import clone
+
+from pysldl.embedding import (
+    IdentityLabelEmbedding,
+    RandomLabelEmbedding,
+    SVDLabelEmbedding,
+    VectorLabelEmbedding,
+)
+from pysldl.exceptions import DataError
+from pysldl.presets import make_sldl
+
+__all__ = ["ABLATION", "REFERENCE", "Method", "find_methods", "method_names", "register_method"]
+
+REFERENCE = "SLDL"
+ABLATION = ("w/o GE", "w/o AC", "random", "identity", "svd")
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method that experiments can run.
+
+    Parameters
+    ----------
+    name : str
+        What ``--methods`` calls it.
+    title : str
+        What tables call it: the paper's name where it has one.
+    make : callable
+        Returns a new, unfitted estimator with ``fit(X, Y)`` and ``predict_topk(X, k)``. Several processes need it, so
+        it must be a function of a module. An :class:`~pysldl.SLDLClassifier` is run over the grid of c_hat and k;
+        anything else has one configuration.
+    """
+
+    name: str
+    title: str
+    make: Callable[[], Any]
+
+    def estimator(self, seed: int, device: str | None = None) -> Any:
+        """A new estimator with the run's seed and, where it takes one, device."""
+        estimator = clone(self.make())
+        known = estimator.get_params(deep=False)
+        wanted = {"random_state": seed, "device": device}
+        return estimator.set_params(**{key: v for key, v in wanted.items() if key in known and v is not None})
+
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter but the seed, as JSON values: what results are tied to."""
+        found = clone(self.make()).get_params(deep=True)
+        left_out = ("random_state", "device", "progress", "memory_limit")
+        return {key: _plain(found[key]) for key in sorted(found) if key.split("__")[-1] not in left_out}
+
+
+def register_method(name: str, make: Callable[[], Any], title: str | None = None) -> Method:
+    """Add a method to those that experiments know; a name that is taken is an error.
+
+    Examples
+    --------
+    >>> from pysldl import make_sldl
+    >>> def wide():
+    ...     return make_sldl("paper", embedding__margin=0.5)
+    >>> register_method("sldl-wide-margin", wide).title
+    'sldl-wide-margin'
+    """
+    if name in _methods():
+        raise DataError(f"there is already a method {name!r}; choose another name.")
+    _REGISTERED[name] = Method(name, title or name, make)
+    return _REGISTERED[name]
+
+
+def method_names() -> list[str]:
+    """Names of all methods, those of the paper's own first."""
+    return list(_methods())
+
+
+def find_methods(names: Iterable[str]) -> list[Method]:
+    """Methods by name, each once; an unknown one is an error that offers the nearest names."""
+    known = _methods()
+    lower = {name.lower(): name for name in known} | {method.title.lower(): name for name, method in known.items()}
+    found = {}
+    for name in names:
+        actual = lower.get(name.lower())
+        if actual is None:
+            close = get_close_matches(name.lower(), lower, n=3)
+            hint = f"did you mean {' or '.join(dict.fromkeys(lower[c] for c in close))}?" if close else ""
+            raise DataError(f"unknown method {name!r}: {hint or 'choose from ' + ', '.join(known) + '.'}")
+        found[actual] = known[actual]
+    if not found:
+        raise DataError(f"no method was named: choose from {', '.join(known)}.")
+    return list(found.values())
+
+
+def _official() -> Any:
+    return make_sldl("official")
+
+
+def _blend() -> Any:
+    return make_sldl("blend")
+
+
+def _without_gaussians() -> Any:
+    return make_sldl("paper", embedding=VectorLabelEmbedding())
+
+
+def _without_asymmetry() -> Any:
+    return make_sldl("paper", embedding__divergence="js")
+
+
+def _random() -> Any:
+    return make_sldl("paper", embedding=RandomLabelEmbedding())
+
+
+def _identity() -> Any:
+    return make_sldl("paper", embedding=IdentityLabelEmbedding())
+
+
+def _svd() -> Any:
+    return make_sldl("paper", embedding=SVDLabelEmbedding())
+
+
+_OWN = (
+    Method("sldl", REFERENCE, make_sldl),
+    Method("official", "official", _official),
+    Method("blend", "blend", _blend),
+    Method("without-ge", "w/o GE", _without_gaussians),
+    Method("without-ac", "w/o AC", _without_asymmetry),
+    Method("random", "random", _random),
+    Method("identity", "identity", _identity),
+    Method("svd", "svd", _svd),
+)
+_REGISTERED: dict[str, Method] = {}
+
+
+def _methods() -> dict[str, Method]:
+    """Every method by name; the baselines are imported only here, since some need much."""
+    from pysldl.baselines import BASELINES, CONTROLS
+
+    others = {name: Method(name, name, partial(_baseline, name)) for name in (*BASELINES, *CONTROLS)}
+    return {method.name: method for method in _OWN} | others | _REGISTERED
+
+
+def _baseline(name: str) -> Any:
+    from pysldl.baselines import BASELINES, CONTROLS
+
+    return {**BASELINES, **CONTROLS}[name]()
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return type(value).__name__ if hasattr(value, "get_params") else repr(value)

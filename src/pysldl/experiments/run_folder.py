@@ -1,0 +1,147 @@
+"""The results folder: settings, folds and records of one run, which a later run may only continue.
+
+========================================  ==========================================================
+``run.json``                              protocol, versions, and the parameters of every method
+``folds/DATASET.json``                    the fold of every row
+``records/DATASET/fold-03.jsonl``         one line a configuration (:mod:`pysldl.experiments.journal`)
+========================================  ==========================================================
+"""
+
+import json
+import platform
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pysldl
+from pysldl.datasets import Dataset
+from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.experiments.files import write_atomically
+from pysldl.experiments.journal import Record, read_journal
+from pysldl.experiments.methods import Method
+from pysldl.experiments.protocol import Protocol, fingerprint
+
+__all__ = ["RunFolder", "library_versions"]
+
+FORMAT = 1
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of the library and of what its numbers depend on."""
+    return {
+        "pysldl": pysldl.__version__,
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+    }
+
+
+class RunFolder:
+    """One results folder.
+
+    Parameters
+    ----------
+    path : Path
+        Made by :meth:`prepare` where it does not exist.
+    protocol : Protocol
+        Results of another protocol or of other versions are refused.
+    """
+
+    def __init__(self, path: Path, protocol: Protocol) -> None:
+        self.path = path
+        self.protocol = protocol
+        self.versions = library_versions()
+
+    @property
+    def lock(self) -> Path:
+        return self.path / ".lock"
+
+    def journal(self, dataset: str, fold: int) -> Path:
+        return self.path / "records" / dataset / f"fold-{fold:02d}.jsonl"
+
+    def journal_lock(self, dataset: str, fold: int) -> Path:
+        return self.path / "records" / dataset / f".fold-{fold:02d}.lock"
+
+    def prepare(self, methods: Sequence[Method]) -> None:
+        """Check that the folder holds results of these settings, or nothing; note the settings in it.
+
+        Raises
+        ------
+        DataError
+            It holds something else: the message names what differs and both values.
+        """
+        now: dict[str, Any] = {
+            "format": FORMAT,
+            "protocol": self.protocol.as_json(),
+            "versions": self.versions,
+            "methods": {method.name: method.parameters() for method in methods},
+        }
+        file = self.path / "run.json"
+        stored = self._read(file)
+        if stored is None:
+            if self.path.is_dir() and any(entry.name != self.lock.name for entry in self.path.iterdir()):
+                raise DataError(f"{self.path} is not empty and holds no results of this command: choose another --out.")
+        else:
+            for part in ("format", "protocol", "versions"):
+                _require_same(stored.get(part), now[part], part, self.path)
+            for name, parameters in now["methods"].items():
+                if name in stored["methods"]:
+                    _require_same(stored["methods"][name], parameters, f"method {name}", self.path)
+            now["methods"] = stored["methods"] | now["methods"]
+        if now != stored:
+            write_atomically(file, json.dumps(now, indent=2) + "\n")
+
+    def folds(self, dataset: Dataset) -> NDArray[np.int64]:
+        """The fold of every row: as stored, or drawn and stored now."""
+        file = self.path / "folds" / f"{dataset.name}.json"
+        try:
+            stored = self._read(file)
+            fold_of_row = None if stored is None else np.array(stored["fold_of_row"], dtype=np.int64)
+        except (DataError, KeyError, ValueError, OverflowError):
+            warnings.warn(f"{file} is damaged; the folds are drawn again from the seed.", SLDLWarning, stacklevel=2)
+            stored = fold_of_row = None
+        now = fingerprint(dataset)
+        if stored is not None and fold_of_row is not None:
+            if stored.get("fingerprint") != now or fold_of_row.shape != (dataset.n_samples,):
+                raise DataError(
+                    f"{self.path} holds results of other data under the name {dataset.name!r}: choose another --out."
+                )
+            return fold_of_row
+        fold_of_row = self.protocol.fold_of_rows(dataset)
+        content = {"dataset": dataset.name, "fingerprint": now, "fold_of_row": fold_of_row.tolist()}
+        write_atomically(file, json.dumps(content) + "\n")
+        return fold_of_row
+
+    def records(self, dataset: str) -> list[Record]:
+        """Everything finished so far on one data set."""
+        journals = (self.journal(dataset, fold) for fold in range(self.protocol.n_folds))
+        return [record for journal in journals for record in read_journal(journal)[0]]
+
+    def _read(self, file: Path) -> Any:
+        """A JSON object of the folder, None where there is none."""
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DataError(f"cannot read {file}: {error.strerror or error}.") from error
+        except ValueError:
+            content = None
+        if not isinstance(content, dict):
+            raise DataError(f"{file} is damaged: move it away to start again, or choose another --out.")
+        return content
+
+
+def _require_same(stored: Any, now: Any, what: str, folder: Path) -> None:
+    if stored == now:
+        return
+    if isinstance(stored, dict) and isinstance(now, dict):
+        key = next(key for key in (*now, *stored) if stored.get(key) != now.get(key))
+        difference = f"{key} {stored.get(key)!r}, now {now.get(key)!r}"
+    else:
+        difference = f"{stored!r}, now {now!r}"
+    raise DataError(f"{folder} holds results of another {what} ({difference}): choose another --out, or go back to it.")
