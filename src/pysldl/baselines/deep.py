@@ -195,13 +195,12 @@ class DeepRanker(LabelRanker):
         train: Rows,
         held: Rows | None,
         *,
-        scorer: Callable[[], Callable[[Tensor], Any]] | None = None,
+        score: Callable[[Tensor], Any] | None = None,
         stage: str = "training",
     ) -> Outcome:
-        """Train ``network`` in place; ``scorer`` replaces ``_scorer`` where a part of the network is trained."""
+        """Train ``network`` in place; ``score`` replaces ``_scorer`` where only a part of the network is trained."""
         import torch
 
-        scorer = scorer or (lambda: self._scorer(network, train))
         optimizer = _optimizer(self.optimizer, self._parameter_groups(network), self.learning_rate, self.weight_decay)
         loop = TrainingLoop(
             epochs=self.epochs,
@@ -218,7 +217,7 @@ class DeepRanker(LabelRanker):
             lambda: train.shuffled(self.batch_size, shuffle),
             optimizer,
             self._schedule(optimizer),
-            None if held is None else (lambda: self._quality(scorer(), held)),
+            None if held is None else (lambda: self._quality(score or self._scorer(network, train), held)),
         )
 
     def _quality(self, score: Callable[[Tensor], Any], held: Rows) -> tuple[float, ...]:
