@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pysldl.cli._reading import Reading
+from pysldl.cli._reading import STANDARD_INPUT, Reading
 from pysldl.datasets import Dataset, dataset_info, load_dataset, read_dataset
 from pysldl.datasets.readers import detect_format
 from pysldl.exceptions import DataError, SLDLError
 
 __all__ = ["choose_rows", "local_file", "read_data"]
-
-STANDARD_INPUT = "-"
 
 
 def read_data(data: str, reading: Reading | None = None, *, n_features: int | None = None) -> Dataset:

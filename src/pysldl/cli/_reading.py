@@ -2,13 +2,24 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from pysldl.cli._settings import parse_assignments
 
-__all__ = ["Reading"]
+__all__ = ["STANDARD_INPUT", "Data", "Reading"]
+
+STANDARD_INPUT = "-"
+
+
+def _refuse_options(_: Any, word: str) -> None:
+    if word.startswith("-") and word != STANDARD_INPUT:
+        raise ValueError(f"there is no option {word}")
+
+
+# A word that begins with a hyphen is taken only for the sake of the lone one.
+Data = Annotated[str, Parameter(allow_leading_hyphen=True, validator=_refuse_options)]
 
 
 @Parameter(name="*")

@@ -39,7 +39,7 @@ def demo(*, seed: int = 0, json: bool = False) -> int:
     json : bool
         Print one JSON object.
     """
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     from pysldl.cli._demonstration import measure
     from pysldl.datasets import make_asymmetric_multilabel

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from pysldl.cli._output import console, note, percent, print_json, table
-from pysldl.cli._reading import Reading
+from pysldl.cli._reading import Data, Reading
 
 __all__ = ["evaluate"]
 
@@ -13,7 +13,7 @@ USUAL_PROPENSITY = (0.55, 1.5)
 
 def evaluate(
     model: Path,
-    data: str,
+    data: Data,
     /,
     *,
     split: str | None = None,

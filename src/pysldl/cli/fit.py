@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from pysldl.cli._output import console, facts, note, print_json, stage_bars
-from pysldl.cli._reading import Reading
+from pysldl.cli._reading import Data, Reading
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["fit"]
 
 
 def fit(
-    data: str,
+    data: Data,
     /,
     *,
     model: Path,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pysldl.cli._output import console, print_json
-from pysldl.cli._reading import Reading
+from pysldl.cli._reading import STANDARD_INPUT, Data, Reading
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 def predict(
     model: Path,
-    data: str = "-",
+    data: Data = STANDARD_INPUT,
     /,
     *,
     k: int | None = None,
@@ -104,7 +104,7 @@ def predict(
 
 def _rows(opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None) -> Any:
     """What the model shall predict for: features, or texts, which may come without labels."""
-    from pysldl.cli._data import STANDARD_INPUT, choose_rows, local_file, read_data
+    from pysldl.cli._data import choose_rows, local_file, read_data
     from pysldl.cli._texts import read_texts
 
     is_file = data == STANDARD_INPUT or Path(data).is_file()

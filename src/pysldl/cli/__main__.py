@@ -1,0 +1,5 @@
+"""``python -m pysldl.cli`` is ``sldl``."""
+
+from pysldl.cli import main
+
+main()
