@@ -1,0 +1,68 @@
+"""The network of CLIF: label embeddings from the label graph select the features of each label."""
+
+import torch
+from torch import Tensor, nn
+
+from pysldl.baselines.blocks import LabelwiseLinear, mlp
+from pysldl.baselines.deep import label_slices
+from pysldl.baselines.gin import GraphLayer
+
+__all__ = ["WIDTH", "CLIFNetwork"]
+
+WIDTH = 512
+
+
+class CLIFNetwork(nn.Module):
+    """Label encoder (two graph layers), feature encoder, one gate a label and feature, one classifier a label.
+
+    Parameters
+    ----------
+    n_features, n_labels : int
+    label_dim : int
+        Width of the label embeddings.
+    feature_layers : int
+        Layers of the feature encoder.
+    """
+
+    nodes: Tensor
+    adjacency: Tensor
+
+    def __init__(self, n_features: int, n_labels: int, label_dim: int, feature_layers: int) -> None:
+        super().__init__()
+        self.register_buffer("nodes", torch.randn(n_labels, n_labels))
+        self.register_buffer("adjacency", torch.zeros(n_labels, n_labels))
+        self.graph = nn.ModuleList([GraphLayer(n_labels, label_dim), GraphLayer(label_dim, label_dim)])
+        self.features = mlp([n_features, *[WIDTH] * feature_layers], activation="leaky_relu")
+        self.gate = nn.Linear(label_dim, WIDTH)
+        nn.init.kaiming_uniform_(self.gate.weight, nonlinearity="sigmoid")
+        nn.init.zeros_(self.gate.bias)
+        self.specific = mlp([WIDTH, WIDTH], activation="leaky_relu")
+        self.classifier = LabelwiseLinear(n_labels, WIDTH)
+
+    def embeddings(self) -> Tensor:
+        """Label embeddings of shape (n_labels, label_dim)."""
+        nodes = self.nodes
+        for layer in self.graph:
+            nodes = layer(nodes, self.adjacency)
+        return nodes
+
+    def gates(self, embeddings: Tensor) -> Tensor:
+        """Shares of the features that each label sees, of shape (n_labels, 512)."""
+        return torch.sigmoid(self.gate(embeddings))
+
+    def logits_of(self, labels: slice, h: Tensor, gates: Tensor) -> Tensor:
+        """Logits of a slice of the labels, of shape (batch, n_chunk).
+
+        Parameters
+        ----------
+        labels : slice
+        h : Tensor of shape (batch, 512)
+            Encoded features.
+        gates : Tensor of shape (n_labels, 512)
+        """
+        return self.classifier(self.specific(h * gates[labels].unsqueeze(1)), labels)
+
+    def scores(self, x: Tensor, chunk: int) -> Tensor:
+        """Logits of shape (batch, n_labels), of ``chunk`` labels at a time."""
+        h, gates = self.features(x), self.gates(self.embeddings())
+        return torch.cat([self.logits_of(labels, h, gates) for labels in label_slices(len(gates), chunk)], dim=1)

@@ -1,0 +1,179 @@
+"""Normalising flows whose density depends on a label: a monotone network, then a scale and a shift.
+
+A flow maps a point z of D numbers to a point u under a standard normal density. With the Jacobian J of that map,
+``log p_k(z) = log N(u; 0, I) + log|det J|``. All label-dependent tensors carry the labels first: (n_chunk, batch, D).
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["AffineFlow", "Conditioner", "LabelFlow", "SigmoidalFlow", "sigmoidal_map"]
+
+CONDITIONER_WIDTH = 256
+COMPONENTS = 16
+CLIP = 1e-6
+
+
+class Mapped(NamedTuple):
+    """Points of shape (n_chunk, batch, D), and log|det J| that broadcasts to (n_chunk, batch)."""
+
+    points: Tensor
+    log_det: Tensor
+
+
+class Conditioner(nn.Module):
+    """A masked autoencoder (MADE): what it says of dimension i follows from the label and the dimensions before i.
+
+    One hidden layer of ELU units. Input i has the degree i, hidden unit j the degree ``j mod (D - 1) + 1``; a hidden
+    unit sees inputs of at most its degree, and dimension i sees hidden units below its own. The label enters the
+    hidden layer as a vector of its own, unmasked.
+
+    Parameters
+    ----------
+    n_labels, dim : int
+    """
+
+    input_mask: Tensor
+    output_mask: Tensor
+
+    def __init__(self, n_labels: int, dim: int) -> None:
+        super().__init__()
+        # The published width leaves no output for a dimension beyond 256 of them.
+        width = CONDITIONER_WIDTH if dim <= CONDITIONER_WIDTH else 4 * dim
+        self.n_outputs = 3 * (width // dim)
+        self.hidden = nn.Linear(dim, width)
+        bound = n_labels**-0.5
+        self.label = nn.Parameter(torch.empty(n_labels, width).uniform_(-bound, bound))
+        self.label_bias = nn.Parameter(torch.zeros(width))
+        self.output = nn.Linear(width, dim * self.n_outputs)
+        inputs = torch.arange(1, dim + 1)
+        hidden = torch.arange(width) % max(dim - 1, 1) + 1
+        outputs = inputs.repeat_interleave(self.n_outputs)
+        self.register_buffer("input_mask", (inputs <= hidden[:, None]).float(), persistent=False)
+        self.register_buffer("output_mask", (hidden < outputs[:, None]).float(), persistent=False)
+
+    def forward(self, z: Tensor, labels: slice) -> Tensor:
+        """Of shape (n_chunk, batch, D, n_outputs), for points of shape (batch, D)."""
+        of_points = functional.linear(z, self.hidden.weight * self.input_mask, self.hidden.bias)
+        of_labels = self.label[labels] + self.label_bias
+        hidden = functional.elu(of_points + of_labels.unsqueeze(1))
+        out = functional.linear(hidden, self.output.weight * self.output_mask, self.output.bias)
+        return out.unflatten(2, (z.shape[1], self.n_outputs))
+
+
+class SigmoidalFlow(nn.Module):
+    """Deep sigmoidal flow: every dimension goes through a monotone network made of 16 sigmoids.
+
+    Parameters
+    ----------
+    n_labels, dim : int
+    """
+
+    def __init__(self, n_labels: int, dim: int) -> None:
+        super().__init__()
+        self.conditioner = Conditioner(n_labels, dim)
+        self.shape = nn.Linear(self.conditioner.n_outputs, 3 * COMPONENTS)
+
+    def forward(self, z: Tensor, labels: slice) -> Mapped:
+        """Map points of shape (batch, D)."""
+        slope, shift, weight = self.shape(self.conditioner(z, labels)).chunk(3, dim=-1)
+        points, log_slopes = sigmoidal_map(z, slope, shift, weight)
+        return Mapped(points, log_slopes.sum(dim=-1))
+
+
+def sigmoidal_map(u: Tensor, slope: Tensor, shift: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    r"""A monotone map of numbers, :math:`u' = \mathrm{logit}\sum_j w_j\,\sigma(a_j u + b_j)`, and log du'/du.
+
+    Here :math:`a` is the softplus of ``slope``, :math:`b` is ``shift``, and :math:`w` the softmax of ``weight``. The
+    sum is kept a little off 0 and 1, so that its logit is finite.
+
+    Parameters
+    ----------
+    u : Tensor of shape (...)
+    slope, shift, weight : Tensor of shape (..., n_components)
+    """
+    a = functional.softplus(slope).clamp_min(1e-30)
+    log_w = weight.log_softmax(dim=-1)
+    t = a * u.unsqueeze(-1) + shift
+    s = (log_w.exp() * torch.sigmoid(t)).sum(dim=-1) * (1.0 - CLIP) + CLIP / 2
+    log_s, log_rest = s.log(), (1.0 - s).log()
+    # log sigmoid(t) + log sigmoid(-t) is even in t.
+    log_bell = -t.abs() - 2.0 * torch.log1p(torch.exp(-t.abs()))
+    log_rise = torch.logsumexp(log_w + a.log() + log_bell, dim=-1) + math.log1p(-CLIP)
+    return log_s - log_rest, log_rise - log_s - log_rest
+
+
+class LabelVector(nn.Module):
+    """``R(e_k) = L2(ReLU(L1 e_k)) + L3 e_k`` for the one-hot code of a label, near ``start`` for every label at first.
+
+    Parameters
+    ----------
+    n_labels, dim : int
+    start : float
+    """
+
+    def __init__(self, n_labels: int, dim: int, start: float) -> None:
+        super().__init__()
+        bound = n_labels**-0.5
+        self.hidden = nn.Parameter(torch.empty(n_labels, dim).uniform_(-bound, bound))
+        self.hidden_bias = nn.Parameter(torch.empty(dim).uniform_(-bound, bound))
+        self.output = nn.Linear(dim, dim)
+        nn.init.uniform_(self.output.weight, -1e-3, 1e-3)
+        nn.init.constant_(self.output.bias, start / 2)
+        self.direct = nn.Parameter(torch.empty(n_labels, dim).uniform_(-1e-3, 1e-3))
+        self.direct_bias = nn.Parameter(torch.full((dim,), start / 2))
+
+    def forward(self, labels: slice) -> Tensor:
+        """Of shape (n_chunk, dim)."""
+        hidden = torch.relu(self.hidden[labels] + self.hidden_bias)
+        return self.output(hidden) + self.direct[labels] + self.direct_bias
+
+
+class AffineFlow(nn.Module):
+    """``u <- a_k u + b_k``, with positive scales; the identity for every label at first, but for a thousandth.
+
+    Parameters
+    ----------
+    n_labels, dim : int
+    """
+
+    def __init__(self, n_labels: int, dim: int) -> None:
+        super().__init__()
+        self.scale = LabelVector(n_labels, dim, start=math.log(math.expm1(1.0)))
+        self.shift = LabelVector(n_labels, dim, start=0.0)
+
+    def forward(self, u: Tensor, labels: slice) -> Mapped:
+        """Map points of shape (n_chunk, batch, D)."""
+        scale = functional.softplus(self.scale(labels)).clamp_min(1e-30)
+        log_det = scale.log().sum(dim=-1, keepdim=True)
+        return Mapped(u * scale.unsqueeze(1) + self.shift(labels).unsqueeze(1), log_det)
+
+
+class LabelFlow(nn.Module):
+    """Densities of a point, one for every label.
+
+    Parameters
+    ----------
+    n_labels, dim : int
+    """
+
+    def __init__(self, n_labels: int, dim: int) -> None:
+        super().__init__()
+        self.bend = SigmoidalFlow(n_labels, dim)
+        self.place = AffineFlow(n_labels, dim)
+
+    def forward(self, z: Tensor, labels: slice) -> Mapped:
+        """Map points of shape (batch, D) to where their density is standard normal."""
+        bent = self.bend(z, labels)
+        placed = self.place(bent.points, labels)
+        return Mapped(placed.points, bent.log_det + placed.log_det)
+
+    def log_density(self, z: Tensor, labels: slice) -> Tensor:
+        """Of shape (batch, n_chunk), for points of shape (batch, D) and a slice of the labels."""
+        u, log_det = self(z, labels)
+        normal = -0.5 * (u.square().sum(dim=-1) + z.shape[1] * math.log(2.0 * math.pi))
+        return (normal + log_det).T
