@@ -1,6 +1,7 @@
 """The command itself: help, exit codes, pipes, the smaller commands and the demonstration."""
 
 import json
+import os
 import subprocess
 import sys
 from functools import partial
@@ -89,6 +90,19 @@ def test_warnings_are_one_line(sldl, world, files, tmp_path):
     assert done.code == 0 and done.document["n_labels_seen"] == 2
     warned = [line for line in done.err.splitlines() if line.startswith("warning: ")]
     assert len(warned) == 2 and "never be predicted" in warned[0] and "n_neighbors" in warned[1]
+
+
+def test_bars_on_a_terminal(files, tmp_path):
+    """A fit whose standard error is a terminal draws a bar for the stage; otherwise none is drawn."""
+    pty = pytest.importorskip("pty")
+    reader, terminal = pty.openpty()
+    command = [*SLDL, "fit", files["npz"], "--model", tmp_path / "m", "--set", "embedding.max_steps=300"]
+    done = subprocess.run(command, stderr=terminal, stdout=subprocess.PIPE, env=os.environ | {"TERM": "xterm"})
+    os.close(terminal)
+    drawn = os.read(reader, 1 << 16).decode()
+    os.close(reader)
+    assert done.returncode == 0
+    assert "embedding" in drawn and "/300" in drawn and "loss" in drawn
 
 
 def test_the_installed_command(files, model):

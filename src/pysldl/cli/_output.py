@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
@@ -42,7 +43,7 @@ def facts(entries: Mapping[str, Any]) -> Table:
     """Names and values, one below the other."""
     grid = Table.grid(padding=(0, 2))
     for name, value in entries.items():
-        grid.add_row(name, str(value), style=None)
+        grid.add_row(name, escape(str(value)))
     return grid
 
 
@@ -56,7 +57,9 @@ def stage_bars() -> Iterator[ProgressCallback]:
     to_terminal = Console(stderr=True)
     columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     tasks: dict[str, Any] = {}
-    with Bars(*columns, TextColumn("{task.fields[loss]}"), console=to_terminal, transient=True) as bars:
+    loss_column = TextColumn("{task.fields[loss]}")
+    silent = not to_terminal.is_terminal
+    with Bars(*columns, loss_column, console=to_terminal, transient=True, disable=silent) as bars:
 
         def show(report: Progress) -> None:
             if report.stage not in tasks:
@@ -66,5 +69,4 @@ def stage_bars() -> Iterator[ProgressCallback]:
             loss = "" if report.loss is None else f"loss {report.loss:.4g}"
             bars.update(tasks[report.stage], completed=report.step, total=report.total, loss=loss)
 
-        bars.disable = not to_terminal.is_terminal
         yield show
