@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
@@ -25,6 +26,10 @@ def fit_logistic(
         Weight of the loss against the penalty.
     weights : ndarray of shape (n_samples,), optional
     """
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        indices, indptr = (part.astype(np.int32, copy=False) for part in (X.indices, X.indptr))  # all liblinear takes
+        X = sparse.csr_array((X.data, indices, indptr), shape=X.shape)
     model = LogisticRegression(C=C, solver="liblinear", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a hundred passes rank well enough
