@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from pysldl.datasets import Dataset, dataset_info, find_dataset, list_datasets, load_dataset, read_dataset
 from pysldl.datasets.catalog import DATA_VARIABLE
 from pysldl.exceptions import DataError, SLDLError, SLDLWarning
-from pysldl.experiments.evaluation import configurations, evaluate_method
+from pysldl.experiments.evaluation import Outcome, configurations, evaluate_method
 from pysldl.experiments.fold_data import FoldData
 from pysldl.experiments.journal import Journal, Record, locked
 from pysldl.experiments.methods import Method
@@ -215,9 +215,7 @@ def _able(methods: Sequence[Method]) -> tuple[list[Method], list[Failure]]:
 def _work(unit: _Unit) -> Iterator[Step | Failure | str]:
     """Run one unit; what goes wrong is an event like the others."""
     try:
-        with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore", SLDLWarning)  # unseen labels and small folds are part of the protocol
-            yield from _run_unit(unit)
+        yield from _run_unit(unit)
     except Exception as error:
         yield Failure(None, unit.dataset, unit.fold, _reason(error))
 
@@ -242,7 +240,7 @@ def _run_unit(unit: _Unit) -> Iterator[Step | Failure | str]:
             try:
                 data = data or _fold_data(unit, folder)
                 reset_peak()
-                for outcomes in evaluate_method(method, data, unit.protocol, done, unit.device):
+                for outcomes in _undisturbed(evaluate_method(method, data, unit.protocol, done, unit.device)):
                     fresh = [outcome for outcome in outcomes if outcome.configuration not in done]
                     journal.append(
                         Record(
@@ -264,6 +262,17 @@ def _run_unit(unit: _Unit) -> Iterator[Step | Failure | str]:
                     yield Step(unit.dataset, method.name, unit.fold, len(fresh), found=False)
             except Exception as error:
                 yield Failure(method.name, unit.dataset, unit.fold, _reason(error))
+
+
+def _undisturbed(groups: Iterator[list[Outcome]]) -> Iterator[list[Outcome]]:
+    """Compute each group on one thread, without warnings of what is part of the protocol (unseen labels, few rows)."""
+    while True:
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore", SLDLWarning)
+            group = next(groups, None)
+        if group is None:
+            return
+        yield group
 
 
 @lru_cache(maxsize=1)

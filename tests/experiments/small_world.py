@@ -1,0 +1,75 @@
+"""A small data set on disk, a small grid, and methods that misbehave: what the tests of the runner run on."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pysldl import make_sldl
+from pysldl.datasets import Dataset, make_asymmetric_multilabel, write_npz
+from pysldl.experiments.methods import Method
+from pysldl.experiments.protocol import Protocol
+
+SMALL = Protocol(n_folds=3, c_hats=(4, 8), ks=(3, 7))
+
+
+def small_dataset(name: str = "small", n_samples: int = 90, seed: int = 0) -> Dataset:
+    made = make_asymmetric_multilabel(n_samples, 60, 30, random_state=seed)
+    return Dataset(name, made.X, made.Y, made.label_names)
+
+
+def small_file(folder: Path, name: str = "small", **changes: Any) -> str:
+    """Write the data set to a file and return its path, which is a name that experiments take."""
+    path = folder / f"{name}.npz"
+    write_npz(small_dataset(name, **changes), path)
+    return str(path)
+
+
+def quick_sldl() -> Any:
+    return make_sldl("paper", embedding__max_steps=30)
+
+
+def other_sldl() -> Any:
+    return make_sldl("paper", embedding__max_steps=31)
+
+
+class Last:
+    """Ends its process in the middle of a fold."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        return {}
+
+    def set_params(self, **_: Any) -> "Last":
+        return self
+
+    def fit(self, X: Any, Y: Any) -> "Last":
+        os._exit(7)
+
+
+class Unable(Last):
+    """Cannot be fitted."""
+
+    def fit(self, X: Any, Y: Any) -> "Last":
+        raise ValueError("no convergence on these rows")
+
+
+class Constant(Last):
+    """Predicts the first five labels, always."""
+
+    def fit(self, X: Any, Y: Any) -> "Last":
+        return self
+
+    def predict_topk(self, X: Any, k: int) -> tuple[Any, Any]:
+        return np.tile(np.arange(k), (X.shape[0], 1)), np.ones((X.shape[0], k))
+
+
+def not_installed() -> Any:
+    raise ImportError("this method needs something that is not here")
+
+
+QUICK = Method("quick", "SLDL", quick_sldl)
+CONSTANT = Method("constant", "constant", Constant)
+UNABLE = Method("unable", "unable", Unable)
+LAST = Method("last", "last", Last)
+NOT_INSTALLED = Method("absent", "absent", not_installed)

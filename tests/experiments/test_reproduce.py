@@ -1,0 +1,195 @@
+"""`sldl reproduce`, from the command line to the files it leaves."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_world import SMALL, small_file
+
+from pysldl.cli.reproduce import reproduce
+from pysldl.exceptions import DataError
+from pysldl.experiments.journal import Record
+from pysldl.experiments.published import agreements, read_published, verdict
+from pysldl.experiments.results import Summary
+from pysldl.experiments.scoring import PAPER_METRICS
+from pysldl.experiments.selection import parameter_curve, select
+
+GRID = {"folds": 3, "c_hats": "4,8", "ks": "3,7"}
+
+
+def paper_of(folder: Path, mean: float) -> Path:
+    """A results.csv that claims the same mean for every metric of the small data set."""
+    lines = [f"{metric},small,SLDL,{mean},5.0" for metric in PAPER_METRICS]
+    (folder / "results.csv").write_text("\n".join(["metric,dataset,method,mean,std", *lines]) + "\n")
+    return folder / "results.csv"
+
+
+def test_tables_figures_page_and_comparison(tmp_path, capsys):
+    out = tmp_path / "out"
+    code = reproduce(
+        out=out,
+        methods="sldl,random,identity,prior",
+        datasets=small_file(tmp_path),
+        metrics="p@1,P@5",
+        published=paper_of(tmp_path, 1.0),
+        check=True,
+        jobs=1,
+        **GRID,
+    )
+    printed = capsys.readouterr().out
+    assert code == 0
+    assert "SLDL: 2 means" in printed and "random: 2 means" in printed and "identity: 2 means" in printed
+    assert "holds" in printed and str(out / "report.html") in printed.replace("\n", "")
+    for suffix in ("md", "tex", "csv"):
+        assert (out / "tables" / f"results-p-5.{suffix}").is_file()
+    assert (out / "figures" / "curve-c-hat-p-5.svg").is_file()
+    assert (out / "figures" / "theorem-1.png").is_file()
+    assert "small" in (out / "report.html").read_text()
+    assert (out / "comparison.csv").read_text().startswith("dataset,metric,method,measured")
+    settings = json.loads((out / "run.json").read_text())
+    assert settings["protocol"] == SMALL.as_json()
+
+    code = reproduce(
+        out=out,
+        methods="sldl",
+        datasets=str(tmp_path / "small.npz"),
+        metrics="P@1",
+        selection="as-published",
+        published=paper_of(tmp_path, 99.0),
+        check=True,
+        jobs=1,
+        **GRID,
+    )
+    assert code == 1 and "does not hold" in capsys.readouterr().out
+    table = (out / "as-published" / "tables" / "results-p-1.md").read_text()
+    assert "chosen on the test folds" in table
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_tables(tmp_path):
+    chance = random.Random(0)
+    source = small_file(tmp_path)
+
+    def start(out: Path, jobs: int = 1) -> subprocess.Popen[bytes]:
+        script = (
+            "from pathlib import Path; from pysldl.cli.reproduce import reproduce\n"
+            "if __name__ == '__main__':\n"
+            f"    reproduce(out=Path({str(out)!r}), methods='sldl,random,identity', datasets={source!r}, "
+            f"metrics='P@5', jobs={jobs}, **{GRID!r})\n"
+        )
+        file = tmp_path / "run.py"
+        file.write_text(script)
+        return subprocess.Popen([sys.executable, str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def tables(out: Path) -> dict[str, bytes]:
+        # A time is measured once and kept, but another run measures another.
+        files = [path for path in (out / "tables").iterdir() if not path.name.startswith("training-time")]
+        return {path.name: path.read_bytes() for path in (*files, out / "results.csv")}
+
+    assert start(tmp_path / "whole").wait() == 0
+    records = tmp_path / "killed" / "records"
+    for jobs in (2, 1, 1):
+        process = start(tmp_path / "killed", jobs)
+        while not records.is_dir() and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0.0, 2.5))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert start(tmp_path / "killed").wait() == 0
+    assert tables(tmp_path / "whole") == tables(tmp_path / "killed")
+    assert len(tables(tmp_path / "whole")) > 5
+
+
+def test_check_needs_the_published_results(tmp_path):
+    with pytest.raises(DataError, match="--check needs --published"):
+        reproduce(out=tmp_path / "out", check=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"methods": "sldk"}, "unknown method 'sldk': did you mean sldl"),
+        ({"datasets": "stackex-ches"}, "stackex-chess"),
+        ({"metrics": "PSP@4"}, "unknown metric 'PSP@4': did you mean PSP@"),
+        ({"ks": "10;20"}, "--ks must be whole numbers with commas between"),
+        ({"folds": 1}, "at least 2 folds"),
+        ({"published": Path("nowhere.csv")}, r"nowhere.csv: no such file"),
+        ({"jobs": 0}, "jobs must be at least 1"),
+        ({"first_folds": 11}, "must lie between 1 and 10"),
+    ],
+)
+def test_bad_requests_are_one_clear_error_and_leave_nothing(tmp_path, options, message):
+    datasets = {"datasets": small_file(tmp_path)}
+    with pytest.raises(DataError, match=message):
+        reproduce(out=tmp_path / "out", **(datasets | options))
+    assert not (tmp_path / "out").exists()
+
+
+def record(fold: int, c_hat: int, k: int, test: float, validation: float) -> Record:
+    of_test, of_validation = (dict.fromkeys(PAPER_METRICS, value) for value in (test, validation))
+    return Record(
+        "small",
+        "sldl",
+        fold,
+        {"c_hat": c_hat, "k": k},
+        {"keep": of_test, "drop": of_test},
+        {"keep": of_validation, "drop": of_validation},
+        1.0,
+        0.1,
+        100.0,
+        None,
+        0,
+        {},
+    )
+
+
+@pytest.fixture
+def by_fold():
+    """Fold 0 likes k=3 on its validation rows and k=7 on its test rows; fold 1 likes k=7 a little on both."""
+    made = [
+        record(0, 4, 3, 0.5, 0.9),
+        record(0, 4, 7, 0.7, 0.1),
+        record(1, 4, 3, 0.5, 0.5),
+        record(1, 4, 7, 0.6, 0.6),
+    ]
+    folds: dict[int, dict] = {}
+    for one in made:
+        folds.setdefault(one.fold, {})[one.configuration] = one
+    return folds
+
+
+def test_nested_selection_looks_at_validation_rows_and_published_at_test_rows(by_fold):
+    assert [r.parameters["k"] for r in select(by_fold, "nested", "keep").values()] == [3, 7]
+    assert [r.parameters["k"] for r in select(by_fold, "as-published", "keep").values()] == [7, 7]
+
+
+def test_curves_hold_the_other_parameter_where_validation_likes_it(by_fold):
+    assert parameter_curve(by_fold, "k", "P@1", "keep") == [(3.0, 50.0), (7.0, pytest.approx(65.0))]
+    assert parameter_curve(by_fold, "c_hat", "P@1", "keep") == [(4.0, 50.0)]
+
+
+def test_verdict():
+    published = [Summary("P@1", "a", "SLDL", 50.0, 2.0), Summary("P@1", "b", "SLDL", 50.0, 2.0)]
+
+    def judged(a, b):
+        measured = [Summary("P@1", name, "SLDL", mean, 1.0, 10) for name, mean in (("a", a), ("b", b))]
+        return verdict(agreements(published, measured, "SLDL"))
+
+    assert judged(52.0, 48.0)[0]
+    holds, words = judged(60.0, 47.0)
+    assert not holds and "lowest -1.50 published deviations (P@1 on b" in words
+    assert not judged(49.9, 50.0)[0]
+    assert not verdict([])[0]
+
+
+def test_the_published_ablation_is_read_where_it_lies_beside(tmp_path):
+    paper_of(tmp_path, 50.0)
+    (tmp_path / "ablation_p_at_5.csv").write_text("dataset,case,mean,std\nsmall,w/o GE,10.5,1\n")
+    assert read_published(tmp_path).ablation == [Summary("P@5", "small", "w/o GE", 10.5, 1.0)]
+    (tmp_path / "ablation_p_at_5.csv").write_text("dataset,case,mean\nsmall,w/o GE,10.5\n")
+    with pytest.raises(DataError, match=r"ablation_p_at_5.csv: expected the columns"):
+        read_published(tmp_path / "results.csv")

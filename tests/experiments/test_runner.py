@@ -1,0 +1,200 @@
+"""Runs that stop, fail, meet old results, and go on."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from small_world import (
+    CONSTANT,
+    LAST,
+    NOT_INSTALLED,
+    QUICK,
+    SMALL,
+    UNABLE,
+    other_sldl,
+    small_file,
+)
+
+from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.experiments import run_folder
+from pysldl.experiments.journal import Journal, locked, read_journal
+from pysldl.experiments.methods import Method, find_methods, method_names, register_method
+from pysldl.experiments.runner import Source, find_sources, run_experiment
+
+
+@pytest.fixture
+def source(tmp_path):
+    return Source(small_file(tmp_path))
+
+
+def run(source, out, methods=(QUICK, CONSTANT), protocol=SMALL, **options):
+    steps = []
+    finished = run_experiment(methods, [source], protocol, out, on_step=steps.append, **options)
+    return finished, steps
+
+
+def numbers(records):
+    """What of records must not depend on when they were made."""
+    return [(r.method, r.fold, r.parameters, r.test, r.validation, r.terms) for r in records]
+
+
+def test_a_record_for_every_fold_and_configuration(source, tmp_path):
+    finished, steps = run(source, tmp_path / "out")
+    records = finished.folder.records("small")
+    assert not finished.failures
+    assert len(records) == 3 * (4 + 1) == sum(step.n_configurations for step in steps)
+    record = records[0]
+    assert record.parameters == {"c_hat": 4, "k": 3}
+    assert record.validation is not None and set(record.test) == {"keep", "drop"}
+    assert record.fit_seconds > 0 and record.predict_seconds > 0 and record.peak_mb > 10
+    assert {"pysldl", "numpy", "scipy", "scikit-learn", "python"} <= record.versions.keys()
+    stored = json.loads((tmp_path / "out" / "folds" / "small.json").read_text())
+    assert sorted(set(stored["fold_of_row"])) == [0, 1, 2]
+
+
+def test_what_is_finished_is_not_run_again_and_methods_can_be_added(source, tmp_path):
+    run(source, tmp_path / "out", methods=[CONSTANT])
+    before = read_journal(tmp_path / "out" / "records" / "small" / "fold-00.jsonl")[0]
+    finished, steps = run(source, tmp_path / "out")
+    assert [step.method for step in steps if step.found] == ["constant"] * 3
+    assert finished.folder.records("small")[0] == before[0]
+
+
+def test_the_number_of_processes_changes_no_number(source, tmp_path):
+    alone, _ = run(source, tmp_path / "one", jobs=1)
+    together, _ = run(source, tmp_path / "two", jobs=2)
+    assert numbers(alone.folder.records("small")) == numbers(together.folder.records("small"))
+
+
+@pytest.mark.parametrize("harm", ["cut", "digit", "nonsense"])
+def test_a_damaged_record_is_run_again_with_a_warning(source, tmp_path, harm):
+    finished, _ = run(source, tmp_path / "out")
+    whole = numbers(finished.folder.records("small"))
+    path = tmp_path / "out" / "records" / "small" / "fold-01.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    number = 5 if harm == "cut" else 2
+    lines[number - 1] = {
+        "cut": lines[4][:200],
+        "digit": lines[1].replace('"P@1": 0.', '"P@1": 0.1', 1),
+        "nonsense": "\x00\xff{]\n",
+    }[harm]
+    path.write_text("".join(lines))
+    with pytest.warns(SLDLWarning, match=rf"fold-01.jsonl: damaged in line {number}; what was recorded there is run"):
+        again, steps = run(source, tmp_path / "out")
+    assert sum(step.n_configurations for step in steps if not step.found) == 1
+    assert sorted(map(repr, numbers(again.folder.records("small")))) == sorted(map(repr, whole))
+
+
+def test_one_failing_method_is_reported_and_the_rest_goes_on(source, tmp_path):
+    finished, _ = run(source, tmp_path / "out", methods=[NOT_INSTALLED, UNABLE, CONSTANT])
+    assert [(f.where, f.fold) for f in finished.failures] == [
+        ("absent on every data set", None),
+        *(("unable on small", fold) for fold in range(3)),
+    ]
+    assert "no convergence on these rows" in finished.failures[1].reason
+    assert [record.method for record in finished.folder.records("small")] == ["constant"] * 3
+
+
+def test_a_process_that_dies_takes_nothing_else_down(source, tmp_path):
+    finished, _ = run(source, tmp_path / "out", methods=[CONSTANT, LAST], jobs=2, fold_limit=2)
+    assert sorted((f.where, f.fold) for f in finished.failures) == [("every method on small", f) for f in range(2)]
+    assert "ended with code 7" in finished.failures[0].reason
+    assert [record.method for record in finished.folder.records("small")] == ["constant"] * 2
+
+
+def test_results_of_other_settings_are_refused(source, tmp_path):
+    run(source, tmp_path / "out", methods=[CONSTANT])
+    with pytest.raises(DataError, match=r"results of another protocol \(n_folds 3, now 4\): choose another --out"):
+        run(source, tmp_path / "out", methods=[CONSTANT], protocol=replace(SMALL, n_folds=4))
+
+
+def test_results_of_another_version_are_refused(source, tmp_path, monkeypatch):
+    run(source, tmp_path / "out", methods=[CONSTANT])
+    newer = {**run_folder.library_versions(), "pysldl": "99.0"}
+    monkeypatch.setattr(run_folder, "library_versions", lambda: newer)
+    with pytest.raises(DataError, match=r"another versions? \(pysldl '.*', now '99.0'\)"):
+        run(source, tmp_path / "out", methods=[CONSTANT])
+
+
+def test_results_of_a_method_with_other_parameters_are_refused(source, tmp_path):
+    run(source, tmp_path / "out", methods=[QUICK], fold_limit=1)
+    with pytest.raises(DataError, match=r"another method quick \(embedding__max_steps 30, now 31\)"):
+        run(source, tmp_path / "out", methods=[Method("quick", "SLDL", other_sldl)])
+
+
+def test_results_of_other_data_are_refused(source, tmp_path):
+    run(source, tmp_path / "out", methods=[CONSTANT])
+    (tmp_path / "other").mkdir()
+    with pytest.raises(DataError, match="holds results of other data under the name 'small'"):
+        run(Source(small_file(tmp_path / "other", seed=1)), tmp_path / "out", methods=[CONSTANT])
+
+
+def test_a_folder_of_something_else_is_left_alone(source, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("years of work")
+    with pytest.raises(DataError, match="is not empty and holds no results of this command"):
+        run(source, tmp_path / "out", methods=[CONSTANT])
+
+
+def test_damaged_settings_are_an_error_and_damaged_folds_are_drawn_again(source, tmp_path):
+    run(source, tmp_path / "out", methods=[CONSTANT])
+    folds = tmp_path / "out" / "folds" / "small.json"
+    whole = folds.read_text()
+    folds.write_text(whole[:50])
+    with pytest.warns(SLDLWarning, match=r"small.json is damaged; the folds are drawn again"):
+        run(source, tmp_path / "out", methods=[CONSTANT])
+    assert folds.read_text() == whole
+    (tmp_path / "out" / "run.json").write_text("{")
+    with pytest.raises(DataError, match=r"run.json is damaged: move it away"):
+        run(source, tmp_path / "out", methods=[CONSTANT])
+
+
+def test_a_place_that_cannot_be_written_to(source, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"cannot write .*: Not a directory. Choose another --out"):
+        run(source, tmp_path / "file" / "out", methods=[CONSTANT])
+
+
+def test_two_runs_in_one_folder_are_told_apart(source, tmp_path):
+    with locked(tmp_path / "out" / ".lock", wait=False), pytest.raises(DataError, match="another run is writing to"):
+        run(source, tmp_path / "out", methods=[CONSTANT])
+
+
+def test_a_journal_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"cannot (read|write)"):
+        Journal(tmp_path / "file" / "fold-00.jsonl")
+
+
+def test_fewer_rows_than_folds(source, tmp_path):
+    with pytest.raises(DataError, match="fewer than the 91 folds"):
+        run(source, tmp_path / "out", methods=[CONSTANT], protocol=replace(SMALL, n_folds=91))
+
+
+def test_unknown_methods_are_answered_with_the_nearest_names():
+    with pytest.raises(DataError, match=r"unknown method 'sldll': did you mean sldl\?"):
+        find_methods(["random", "sldll"])
+    with pytest.raises(DataError, match=r"unknown method 'qqqq': choose from sldl, official"):
+        find_methods(["qqqq"])
+    assert [method.name for method in find_methods(["SLDL", "kd-tea", "w/o GE", "sldl"])] == [
+        "sldl",
+        "KD-TEA",
+        "without-ge",
+    ]
+
+
+def test_unknown_data_sets_are_answered_with_the_nearest_names(tmp_path):
+    with pytest.raises(DataError, match="stackex-chess"):
+        find_sources(["stackex-ches"], tmp_path)
+    with pytest.raises(DataError, match="no local copy of cal500"):
+        find_sources(["cal500"], tmp_path)
+    path = small_file(tmp_path)
+    assert find_sources([path, "cal500"], tmp_path) == ([Source(path)], ["cal500"])
+
+
+def test_own_methods_can_be_registered_once():
+    register_method("mine", other_sldl, title="Mine")
+    assert "mine" in method_names()
+    assert find_methods(["mine"])[0].title == "Mine"
+    with pytest.raises(DataError, match="already a method 'mine'"):
+        register_method("mine", other_sldl)
