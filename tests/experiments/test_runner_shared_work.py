@@ -52,7 +52,7 @@ def test_features_wider_than_the_rows_are_many_share_the_kernel_factor():
     assert wide.n_features > len(fold.train)
     (method,) = find_methods(["random"])
     (first, *_), *_ = evaluate_method(method, data, GRID)
-    alone = method.estimator(GRID.seed).set_params(embedding__n_components=4, decoder__n_neighbors=2, calibrate=False)
+    alone = method.estimator(GRID.seed).set_params(embedding__n_components=4, decoder__n_neighbors=2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SLDLWarning)
         alone.fit(wide.X[fold.train], wide.Y[fold.train])

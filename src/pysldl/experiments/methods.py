@@ -44,16 +44,16 @@ class Method:
     make: Callable[[], Any]
 
     def estimator(self, seed: int, device: str | None = None) -> Any:
-        """A new estimator with the run's seed and, where it takes one, device."""
+        """A new estimator with the run's seed and, where it takes one, device; nothing that rankings do not need."""
         estimator = clone(self.make())
         known = estimator.get_params(deep=False)
-        wanted = {"random_state": seed, "device": device}
+        wanted = {"random_state": seed, "device": device, "calibrate": False}
         return estimator.set_params(**{key: v for key, v in wanted.items() if key in known and v is not None})
 
     def parameters(self) -> dict[str, Any]:
         """Every parameter but the seed, as JSON values: what results are tied to."""
         found = clone(self.make()).get_params(deep=True)
-        left_out = ("random_state", "device", "progress", "memory_limit")
+        left_out = ("random_state", "device", "calibrate", "progress", "memory_limit")
         return {key: _plain(found[key]) for key in sorted(found) if key.split("__")[-1] not in left_out}
 
 
