@@ -59,6 +59,13 @@ class AdaBoostC2(LabelRanker):
         Weight of every learner in its label's score; those of a label sum to 1.
     always_ : ndarray of int
         Labels that all training rows carry, which need no learner.
+
+    Notes
+    -----
+    Later rounds learn from weights that favour rows on which a label was missed, so their probabilities for that
+    label are too high; labels that are hard, mostly frequent ones, are boosted longest and rise above rare labels
+    that finished at once. With the paper's update, rankings over labels therefore tend to get worse with more rounds,
+    though the error of each label falls. The authors' reversed update keeps them close to those of one round.
     """
 
     _saved_state = (*LabelRanker._saved_state, "rounds_", "vote_weights_", "always_")
