@@ -74,7 +74,7 @@ class CLIF(LabelSpecificRanker):
         decay_every: int | None = None,
         warmup: int = 0,
         selection: Literal["AP", "P@1", "hamming"] = "AP",
-        patience: int | None = 10,
+        patience: int | None = 30,
         validation_fraction: float = 0.1,
         clip: Clip = None,
         scaling: Scaling = "minmax",

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["AffineFlow", "Conditioner", "LabelFlow", "SigmoidalFlow", "sigmoidal_map"]
+from pysldl.baselines.sigmoidal import sigmoidal_map
+
+__all__ = ["AffineFlow", "Conditioner", "LabelFlow", "SigmoidalFlow"]
 
 CONDITIONER_WIDTH = 256
 COMPONENTS = 16
-CLIP = 1e-6
 
 
 class Mapped(NamedTuple):
@@ -76,35 +77,16 @@ class SigmoidalFlow(nn.Module):
     def __init__(self, n_labels: int, dim: int) -> None:
         super().__init__()
         self.conditioner = Conditioner(n_labels, dim)
-        self.shape = nn.Linear(self.conditioner.n_outputs, 3 * COMPONENTS)
+        # Three layers and not one, since slices of its output would not lie together in memory.
+        self.slope, self.shift, self.weight = (nn.Linear(self.conditioner.n_outputs, COMPONENTS) for _ in range(3))
 
     def forward(self, z: Tensor, labels: slice) -> Mapped:
         """Map points of shape (batch, D)."""
-        slope, shift, weight = self.shape(self.conditioner(z, labels)).chunk(3, dim=-1)
-        points, log_slopes = sigmoidal_map(z, slope, shift, weight)
+        shape = self.conditioner(z, labels)
+        points, log_slopes = sigmoidal_map(
+            z.expand(shape.shape[:-1]), self.slope(shape), self.shift(shape), self.weight(shape)
+        )
         return Mapped(points, log_slopes.sum(dim=-1))
-
-
-def sigmoidal_map(u: Tensor, slope: Tensor, shift: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    r"""A monotone map of numbers, :math:`u' = \mathrm{logit}\sum_j w_j\,\sigma(a_j u + b_j)`, and log du'/du.
-
-    Here :math:`a` is the softplus of ``slope``, :math:`b` is ``shift``, and :math:`w` the softmax of ``weight``. The
-    sum is kept a little off 0 and 1, so that its logit is finite.
-
-    Parameters
-    ----------
-    u : Tensor of shape (...)
-    slope, shift, weight : Tensor of shape (..., n_components)
-    """
-    a = functional.softplus(slope).clamp_min(1e-30)
-    log_w = weight.log_softmax(dim=-1)
-    t = a * u.unsqueeze(-1) + shift
-    s = (log_w.exp() * torch.sigmoid(t)).sum(dim=-1) * (1.0 - CLIP) + CLIP / 2
-    log_s, log_rest = s.log(), (1.0 - s).log()
-    # log sigmoid(t) + log sigmoid(-t) is even in t.
-    log_bell = -t.abs() - 2.0 * torch.log1p(torch.exp(-t.abs()))
-    log_rise = torch.logsumexp(log_w + a.log() + log_bell, dim=-1) + math.log1p(-CLIP)
-    return log_s - log_rest, log_rise - log_s - log_rest
 
 
 class LabelVector(nn.Module):

@@ -77,7 +77,7 @@ class PACA(LabelSpecificRanker):
         decay_every: int | None = None,
         warmup: int = 0,
         selection: Literal["AP", "P@1", "hamming"] = "AP",
-        patience: int | None = 20,
+        patience: int | None = 30,
         validation_fraction: float = 0.1,
         clip: Clip = None,
         scaling: Scaling = "minmax",

@@ -1,0 +1,232 @@
+"""Layers, flows, graph layers and label chunks, each against a slow computation of its own."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from pysldl.baselines.blocks import LabelwiseLinear, mlp  # noqa: E402
+from pysldl.baselines.flows import AffineFlow, Conditioner, LabelFlow, SigmoidalFlow  # noqa: E402
+from pysldl.baselines.gin import GraphLayer, label_graph, similarity_gap  # noqa: E402
+from pysldl.baselines.label_chunks import labels_at_once, sum_over_labels  # noqa: E402
+from pysldl.baselines.sigmoidal import sigmoidal_map  # noqa: E402
+
+N_LABELS = 7
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+# Layers
+
+
+def test_mlp_has_the_layers_in_order():
+    layers = list(mlp([4, 8, 3], activation="leaky_relu", batch_norm=True, dropout=0.2))
+    kinds = [nn.Linear, nn.BatchNorm1d, nn.LeakyReLU, nn.Dropout]
+    assert [type(layer) for layer in layers] == 2 * kinds
+    assert layers[2].negative_slope == 0.1
+
+
+def test_mlp_with_linear_output_ends_with_a_linear_layer():
+    assert [type(layer) for layer in mlp([4, 8, 3], dropout=0.2, linear_output=True)] == [
+        nn.Linear,
+        nn.ReLU,
+        nn.Dropout,
+        nn.Linear,
+    ]
+
+
+def test_dense_layers_start_within_their_bounds():
+    layer = mlp([600, 400])[0]
+    assert layer.bias.min() >= 0 and layer.bias.max() <= 0.1
+    bound = math.sqrt(2) * math.sqrt(3 / 600)
+    assert 0.99 * bound < layer.weight.abs().max() <= bound
+
+
+def test_labelwise_linear_equals_a_loop():
+    layer, h = LabelwiseLinear(N_LABELS, 5), torch.randn(3, 4, 5)
+    scores, weight, bias = (tensor.detach().numpy() for tensor in (layer(h, slice(2, 5)), layer.weight, layer.bias))
+    for i in range(4):
+        for k in range(3):
+            expected = sum(weight[2 + k, j] * float(h[k, i, j]) for j in range(5)) + bias[2 + k]
+            assert scores[i, k] == pytest.approx(expected, abs=1e-5)
+
+
+def test_labelwise_linear_on_the_same_features_for_all_labels():
+    layer, h = LabelwiseLinear(N_LABELS, 5), torch.randn(4, 5)
+    torch.testing.assert_close(layer.same_features(h), layer(h.expand(N_LABELS, 4, 5), slice(None)))
+
+
+# The monotone map
+
+
+def plain_sigmoidal_map(u, slope, shift, weight):
+    mixed = (weight.softmax(-1) * torch.sigmoid(nn.functional.softplus(slope) * u[..., None] + shift)).sum(-1)
+    return torch.logit(mixed * (1 - 1e-6) + 5e-7)
+
+
+def test_sigmoidal_map_and_its_slope():
+    u, shape = torch.randn(20, dtype=torch.float64, requires_grad=True), 2 * torch.randn(3, 20, 4, dtype=torch.float64)
+    expected = plain_sigmoidal_map(u, *shape)
+    (rise,) = torch.autograd.grad(expected.sum(), u)
+    mapped, log_slope = sigmoidal_map(u, *shape)
+    torch.testing.assert_close(mapped, expected)
+    torch.testing.assert_close(log_slope, rise.log())
+
+
+def test_gradient_of_the_sigmoidal_map():
+    u = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    shape = [(2 * torch.randn(3, 4, 5, dtype=torch.float64)).requires_grad_() for _ in range(3)]
+    assert torch.autograd.gradcheck(sigmoidal_map, (u, *shape))
+
+
+@pytest.mark.parametrize("far", [-1e4, -50.0, 50.0, 1e4])
+def test_sigmoidal_map_is_finite_far_out(far):
+    u, shape = torch.full((5,), far, requires_grad=True), torch.randn(3, 5, 16, requires_grad=True)
+    mapped, log_slope = sigmoidal_map(u, *shape)
+    (mapped + log_slope).sum().backward()
+    for tensor in (mapped, log_slope, u.grad, shape.grad):
+        assert torch.isfinite(tensor).all()
+
+
+# Flows
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_conditioner_sees_only_earlier_dimensions(dim):
+    conditioner = Conditioner(N_LABELS, dim)
+    jacobian = torch.autograd.functional.jacobian(
+        lambda z: conditioner(z[None], slice(3, 4))[0, 0].sum(dim=1), torch.randn(dim)
+    )
+    assert torch.equal(jacobian.triu(), torch.zeros(dim, dim))
+    assert (jacobian.tril(-1) != 0).sum() == dim * (dim - 1) // 2
+
+
+def test_conditioner_of_more_dimensions_than_units():
+    assert Conditioner(2, 300)(torch.randn(2, 300), slice(0, 2)).shape == (2, 2, 300, 12)
+
+
+@pytest.mark.parametrize("flow", [SigmoidalFlow, LabelFlow])
+@pytest.mark.parametrize("label", [0, 4])
+def test_log_determinant_against_a_numerical_jacobian(flow, label):
+    dim, step = 4, 1e-6
+    model = flow(N_LABELS, dim).double()
+    for parameter in model.parameters():  # away from the start, where the affine part is the identity
+        parameter.data.add_(0.1 * torch.randn_like(parameter))
+    labels, z = slice(label, label + 1), torch.randn(1, dim, dtype=torch.float64)
+    steps = step * torch.eye(dim, dtype=torch.float64)
+    with torch.no_grad():
+        columns = (model(z + steps, labels).points - model(z - steps, labels).points)[0] / (2 * step)
+        log_det = model(z, labels).log_det
+    assert float(log_det) == pytest.approx(float(torch.linalg.slogdet(columns.T).logabsdet), abs=1e-6)
+
+
+def test_affine_flow_starts_as_the_identity():
+    u = torch.randn(N_LABELS, 3, 4)
+    points, log_det = AffineFlow(N_LABELS, 4)(u, slice(None))
+    torch.testing.assert_close(points, u, atol=0.02, rtol=0)
+    torch.testing.assert_close(log_det, torch.zeros(N_LABELS, 1), atol=0.02, rtol=0)
+
+
+def test_density_integrates_to_one():
+    flow = LabelFlow(N_LABELS, 1)
+    # The clipped logit ends at +-14.5, so that the map covers all but a negligible part of the normal density.
+    grid = torch.linspace(-60, 60, 12_001)[:, None]
+    with torch.no_grad():
+        mass = torch.trapezoid(flow.log_density(grid, slice(0, 3)).exp(), dx=float(grid[1] - grid[0]), dim=0)
+    torch.testing.assert_close(mass, torch.ones(3), atol=5e-3, rtol=0)
+
+
+def test_log_density_is_that_of_the_normal_base_and_the_map():
+    flow, z = LabelFlow(N_LABELS, 4), torch.randn(3, 4)
+    with torch.no_grad():
+        u, log_det = flow(z, slice(1, 6))
+        base = torch.distributions.Normal(0.0, 1.0).log_prob(u).sum(-1)
+        torch.testing.assert_close(flow.log_density(z, slice(1, 6)), (base + log_det).T)
+
+
+# The label graph
+
+Y = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+
+
+def test_label_graph_by_counting():
+    n_labels = Y.shape[1]
+    conditional = np.zeros((n_labels, n_labels))
+    for k in range(n_labels):
+        for other in range(n_labels):
+            if k != other and Y[:, k].sum():
+                conditional[k, other] = np.mean([row[other] for row in Y if row[k]])
+    found = label_graph(sparse.csr_array(Y))
+    np.testing.assert_allclose(found, (conditional + conditional.T) / 2, rtol=1e-6)
+    assert not found[3].any()
+
+
+@pytest.mark.parametrize("n_out", [5, 6])
+def test_graph_layer_aggregates_like_a_loop(n_out):
+    layer, nodes = GraphLayer(5, n_out), torch.randn(4, 5)
+    layer.epsilon.data.fill_(0.3)
+    adjacency = torch.from_numpy(label_graph(sparse.csr_array(Y)))
+    gathered = torch.stack([1.3 * nodes[k] + sum(adjacency[k, j] * nodes[j] for j in range(4)) for k in range(4)])
+    layer.eval()
+    expected = layer.mlp(gathered) + (nodes if n_out == 5 else 0)
+    torch.testing.assert_close(layer(nodes, adjacency), expected)
+
+
+def test_graph_layer_has_half_its_width_inside():
+    widths = [layer.out_features for layer in GraphLayer(9, 5).mlp if isinstance(layer, nn.Linear)]
+    assert widths == [3, 5]
+
+
+def test_similarity_gap_equals_a_loop():
+    embeddings, adjacency = torch.randn(4, 3), torch.from_numpy(label_graph(sparse.csr_array(Y)))
+    gaps = [
+        (float(adjacency[k, j]) + (k == j) - float(torch.cosine_similarity(embeddings[k], embeddings[j], dim=0))) ** 2
+        for k in range(4)
+        for j in range(4)
+    ]
+    assert float(similarity_gap(embeddings, adjacency)) == pytest.approx(np.mean(gaps), rel=1e-4)
+
+
+# Label chunks
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 6])
+def test_chunked_sums_have_the_value_and_the_gradients_of_the_whole(chunk):
+    layer = LabelwiseLinear(N_LABELS, 5)
+    trunk, unused = nn.Linear(4, 5), nn.Parameter(torch.ones(2))
+    x, gates = torch.randn(6, 4), torch.rand(N_LABELS, 5)
+
+    def results(chunk):
+        def term(labels, h, gates):
+            return layer(torch.tanh(h * gates[labels].unsqueeze(1)), labels).square().sum()
+
+        parameters = [*layer.parameters(), unused]
+        value = sum_over_labels(term, trunk(x), gates, parameters=parameters, n_labels=N_LABELS, chunk=chunk)
+        # A factor outside, so that the gradient that comes in is not 1.
+        gradients = torch.autograd.grad(3.0 * value, [*trunk.parameters(), *layer.parameters()])
+        return [value, *gradients]
+
+    for found, expected in zip(results(chunk), results(N_LABELS), strict=True):
+        torch.testing.assert_close(found, expected)
+
+
+def test_chunked_sums_without_gradients():
+    with torch.no_grad():
+        ones = torch.ones(N_LABELS)
+        total = sum_over_labels(lambda labels, t: t[labels].sum(), ones, parameters=[], n_labels=N_LABELS, chunk=2)
+    assert float(total) == N_LABELS
+
+
+def test_labels_at_once_is_at_least_one():
+    assert labels_at_once(torch.empty(10_000, 1), 10_000) == 1
+    assert labels_at_once(torch.empty(128, 1), 512) > 1

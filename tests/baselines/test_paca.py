@@ -1,0 +1,88 @@
+"""PACA: divergence, reconstruction, log odds, and the loss as the paper writes it."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+torch = pytest.importorskip("torch")
+
+from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
+
+from pysldl.baselines.deep import Rows  # noqa: E402
+from pysldl.baselines.paca import PACA  # noqa: E402
+from pysldl.baselines.paca_network import PACANetwork, gaussian_divergence, reconstruction_error  # noqa: E402
+from pysldl.exceptions import DataError  # noqa: E402
+
+N_FEATURES, N_LABELS, DIM = 6, 5, 4
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
+
+
+def test_divergence_against_torch_distributions():
+    mean, log_variance, other_mean, other_log_variance = torch.randn(4, 3, DIM)
+    one = torch.distributions.Normal(mean, torch.exp(0.5 * log_variance))
+    other = torch.distributions.Normal(other_mean, torch.exp(0.5 * other_log_variance))
+    expected = torch.distributions.kl_divergence(one, other).sum(dim=1).mean()
+    torch.testing.assert_close(gaussian_divergence(mean, log_variance, other_mean, other_log_variance), expected)
+
+
+def test_reconstruction_error_of_both_kinds():
+    decoded, x = torch.tensor([[0.0, 2.0], [1.0, -1.0]]), torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    p = 1 / (1 + np.exp(-decoded.numpy()))
+    cross_entropy = -np.log(np.where(x.numpy() > 0, p, 1 - p)).sum() / 2
+    assert float(reconstruction_error(decoded, x, True)) == pytest.approx(cross_entropy, rel=1e-5)
+    assert float(reconstruction_error(decoded, x, False)) == pytest.approx(((p - x.numpy()) ** 2).sum() / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("chunk", [1, 2, N_LABELS])
+def test_scores_are_log_odds_at_the_mean_code(chunk):
+    network, x = PACANetwork(N_FEATURES, N_LABELS, DIM, 0.1).eval(), torch.rand(3, N_FEATURES)
+    with torch.no_grad():
+        points = network.placement(torch.cat([x, network.feature_mean(network.features(x))], dim=1))
+        expected = torch.stack(
+            [
+                (flow.log_density(points, slice(k, k + 1)))[:, 0] * sign
+                for k in range(N_LABELS)
+                for flow, sign in ((network.positive, 1), (network.negative, -1))
+            ]
+        )
+        expected = expected.view(N_LABELS, 2, 3).sum(dim=1).T
+        torch.testing.assert_close(network.scores(x, chunk), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+@pytest.mark.parametrize("chunk", [1, 2, N_LABELS])
+def test_loss_and_gradients_as_the_paper_writes_them(chunk, binary):
+    model = PACA(label_chunk=chunk, alpha=0.7, gamma=0.3, latent_dim=DIM, dropout=0.0)
+    network = model._build(N_FEATURES, N_LABELS)
+    x = torch.rand(3, N_FEATURES)
+    x = (x > 0.5).float() if binary else x
+    y = (torch.rand(3, N_LABELS) > 0.5).float()
+    train = Rows(x.numpy(), sparse.csr_array(y.numpy()), lambda v: v, torch.device("cpu"))
+    torch.manual_seed(3)
+    found = model._objective(network, train)(x, y)
+    gradients = torch.autograd.grad(found, list(network.parameters()))
+
+    torch.manual_seed(3)
+    (mean, log_variance), (label_mean, label_log_variance) = network.encode_features(x), network.encode_labels(y)
+    points = network.place(x, mean + torch.exp(0.5 * log_variance) * torch.randn_like(mean))
+    code = label_mean + torch.exp(0.5 * label_log_variance) * torch.randn_like(label_mean)
+    densities = torch.stack([flow.log_density(points, slice(None)) for flow in (network.negative, network.positive)], 2)
+    chosen = densities.log_softmax(dim=2).gather(2, y.long().unsqueeze(2)).squeeze(2)
+    decoded = binary_cross_entropy_with_logits(network.label_decoder(code), y, reduction="none").sum(dim=1).mean()
+    agreement = gaussian_divergence(mean, log_variance, label_mean, label_log_variance) + decoded
+    reconstruction = reconstruction_error(network.feature_decoder(points), x, binary)
+    expected = reconstruction + 0.3 * agreement - 0.7 * chosen.sum(dim=1).mean()
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    for one, other in zip(gradients, torch.autograd.grad(expected, list(network.parameters())), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+
+
+def test_latent_space_needs_a_dimension():
+    with pytest.raises(DataError, match="latent_dim"):
+        PACA(latent_dim=0).fit(np.eye(4), sparse.csr_array(np.eye(4)))
