@@ -109,6 +109,20 @@ def test_sparse_and_dense_features_give_the_same_scores_bit_for_bit(toy, scaling
     np.testing.assert_array_equal(dense, quick(scaling=scaling).fit(sparse.csr_array(X), Y).decision_function(X))
 
 
+@pytest.mark.parametrize("scaling", ["l2", "minmax", "none"])
+def test_read_only_arrays_as_of_a_mapped_file(toy, scaling):
+    X, Y = toy
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    model = quick(scaling=scaling, epochs=1).fit(frozen, Y)
+    expected = model.decision_function(X)
+    for array in (model.feature_low_, model.feature_range_, *model.weights_.values()):
+        if array is not None:
+            array.flags.writeable = False
+    model._drop_network()
+    np.testing.assert_array_equal(model.decision_function(frozen), expected)
+
+
 def test_an_empty_row_is_scaled_to_zero_not_nan(toy):
     X, Y = toy
     assert np.isfinite(quick().fit(X, Y).decision_function(np.zeros((1, X.shape[1])))).all()

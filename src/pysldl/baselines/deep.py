@@ -311,7 +311,7 @@ class DeepRanker(LabelRanker):
             norms = torch.linalg.vector_norm(x, dim=1, keepdim=True, dtype=torch.float64)
             return (x / norms.clamp_min(1e-30)).float()
         if self.feature_low_ is not None:
-            low, extent = (torch.from_numpy(a).to(x.device) for a in (self.feature_low_, self.feature_range_))
+            low, extent = (torch.tensor(a, device=x.device) for a in (self.feature_low_, self.feature_range_))
             return (x - low) / extent
         return x
 
@@ -387,7 +387,7 @@ class Rows:
         import torch
 
         dense = rows.toarray() if sparse.issparse(rows) else rows
-        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32)).to(self.where)
+        return torch.from_numpy(np.require(dense, np.float32, ["C", "W"])).to(self.where)
 
 
 # Pieces for the networks
