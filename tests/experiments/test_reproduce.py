@@ -90,15 +90,20 @@ def test_killed_at_random_moments_it_ends_with_the_same_tables(tmp_path):
         files = [path for path in (out / "tables").iterdir() if not path.name.startswith("training-time")]
         return {path.name: path.read_bytes() for path in (*files, out / "results.csv")}
 
+    def finished(out: Path) -> int:
+        return sum(path.read_bytes().count(b"\n") for path in (out / "records").rglob("*.jsonl"))
+
     assert start(tmp_path / "whole").wait() == 0
-    records = tmp_path / "killed" / "records"
+    assert finished(tmp_path / "whole") == 30
     for jobs in (2, 1, 1):
+        wanted = finished(tmp_path / "killed") + chance.randint(1, 8)
         process = start(tmp_path / "killed", jobs)
-        while not records.is_dir() and process.poll() is None:
-            time.sleep(0.02)
-        time.sleep(chance.uniform(0.0, 2.5))
+        while finished(tmp_path / "killed") < wanted and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0.0, 0.1))
         process.send_signal(signal.SIGKILL)
         process.wait()
+        assert 0 < finished(tmp_path / "killed") < 30
     assert start(tmp_path / "killed").wait() == 0
     assert tables(tmp_path / "whole") == tables(tmp_path / "killed")
     assert len(tables(tmp_path / "whole")) > 5
