@@ -110,7 +110,8 @@ def test_distillation_pulls_the_student_to_the_teacher(separable):
     X, Y = separable
 
     def gap(alpha):
-        model = KDTEA(alpha=alpha, epochs=8, batch_size=32, patience=None, validation_fraction=0, random_state=0)
+        settings = {"epochs": 8, "dropout": 0.0, "validation_fraction": 0}
+        model = KDTEA(alpha=alpha, random_state=0, **settings)
         model.fit(X, Y)
         network = model._network()
         x = model._scale(torch.tensor(X, dtype=torch.float32))

@@ -38,8 +38,8 @@ class FocalLossClassifier(DeepRanker):
         The paper gives none. ``"linear"`` is one layer from features to labels, as in the template of the paper's
         authors; ``"mlp"`` has 256 hidden units with batch norm, ReLU and dropout 0.5.
     epochs, batch_size, learning_rate, weight_decay, optimizer, clip
-        Not given by the paper; the training recipe of FLEM but for the epochs, since its 30 are too few for small
-        data sets. Biases are not decayed.
+        Not given by the paper; the training recipe of FLEM but for the epochs: with its 30 the held-out rows of
+        small data sets still improve in the last one. Biases are not decayed.
     scaling, validation_fraction, patience
         Not given by the paper.
     device, vectorizer, memory_limit, progress, random_state
