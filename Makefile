@@ -15,6 +15,7 @@ demo: $(READY)          ## train on the embedded data and show what comes out
 	$(BIN)/sldl demo
 
 test: lint types        ## style, types, doctests and tests
+	$(BIN)/python -m pytest --doctest-modules src
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 lint: $(READY)

@@ -106,7 +106,7 @@ def test_texts_in_labels_out():
     assert best.ravel().tolist() == ["cat", "sky"]
     assert "cat" in str(clf.explain("a sleeping cat", "cat"))
     with pytest.raises(DataError, match="pass a matrix"):
-        small().fit(np.eye(20), labels).predict_topk(["a text"])
+        small(decoder__n_neighbors=10).fit(np.eye(20), labels).predict_topk(["a text"])
 
 
 def test_threshold_learned_on_left_out_rows_carries_over(decoded, test):
@@ -175,7 +175,7 @@ def test_rows_without_features_or_labels_are_accepted(train):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SLDLWarning)
         clf = small().fit(X.tocsr(), Y.tocsr())
-    labels, scores = clf.predict_topk(sparse.csr_array((1, X.shape[1])), 2)
+    labels, _ = clf.predict_topk(sparse.csr_array((1, X.shape[1])), 2)
     assert labels[0].tolist() == np.argsort(-clf.label_counts_, kind="stable")[:2].tolist()
 
 
@@ -205,7 +205,7 @@ def test_bad_input_gets_one_clear_error(case):
 def test_bad_names(train, fitted):
     names = train.label_names.copy()
     names[1] = names[0]
-    with pytest.raises(DataError, match="occur more than once: 'sky'|occur more than once"):
+    with pytest.raises(DataError, match="occur more than once"):
         small().fit(train.X, train.Y, label_names=names)
     with pytest.raises(DataError, match="holds 3 names, but Y has 90 columns"):
         small().fit(train.X, train.Y, label_names=["a", "b", "c"])
@@ -231,11 +231,11 @@ def test_without_calibration_topk_works_and_predict_says_what_to_do(train, test)
 def test_memory_is_estimated_and_refused_before_it_is_taken(train, fitted, test):
     estimate = SLDLClassifier().estimate_memory(100_000, 50_000, 1_000_000, 10_000_000)
     assert estimate["embedding"] > 10**12
-    with pytest.raises(MemoryLimitError, match="embedding stage for 90 labels needs about .* RandomLabelEmbedding"):
+    with pytest.raises(MemoryLimitError, match=r"embedding stage for 90 labels needs about .* RandomLabelEmbedding"):
         small(memory_limit="100 kB").fit(train.X, train.Y)
     fitted_small = small(memory_limit="100 MB").fit(train.X, train.Y)
     fitted_small.memory_limit = "1 kB"
-    with pytest.raises(MemoryLimitError, match="dense score matrix of 360 rows and 90 labels.*predict_topk"):
+    with pytest.raises(MemoryLimitError, match=r"dense score matrix of 360 rows and 90 labels.*predict_topk"):
         fitted_small.decision_function(test.X)
 
 

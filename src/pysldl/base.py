@@ -34,6 +34,8 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
         one-dimensional.
     label_counts_ : ndarray of shape (n_labels,)
         Training rows of each label. A label with none is never predicted.
+    n_samples_ : int
+        Training rows.
     n_features_in_ : int
     feature_names_ : ndarray of shape (n_features,) or None
     vectorizer_ : TfidfVectorizer or None
@@ -45,7 +47,9 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
         "label_names_",
         "label_counts_",
         "target_kind_",
+        "n_samples_",
         "n_features_in_",
+        "feature_names_in_",
         "feature_names_",
         "vectorizer_",
         "calibration_",
@@ -98,6 +102,7 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
             raise DataError(f"Y holds no label at all: all {n_samples} rows of its {n_labels} columns are empty.")
         self.label_names_ = encoded.names
         self.target_kind_ = encoded.kind
+        self.n_samples_ = n_samples
         self.label_counts_ = np.bincount(encoded.Y.indices, minlength=n_labels)
         self.feature_names_ = self._named_features(X, feature_names)
         self._report_unseen_labels()

@@ -55,6 +55,7 @@ def _official() -> SLDLClassifier:
             margin=0.1,
             cooccurrence="binary",
             objective="official",
+            init_scale=0.1,
             learning_rate=1e-3,
             weight_decay=0.01,
             max_steps=50,

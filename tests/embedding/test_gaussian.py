@@ -24,22 +24,27 @@ def nearest_three(embedding, implications):
     return np.mean([(D[child] < D[child, parent]).sum() < 3 for child, parent in implications])
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("cooccurrence", ["binary", "count"])
 def test_planted_directions_are_recovered(world, cooccurrence, seed):
-    embedding = GaussianLabelEmbedding(64, cooccurrence=cooccurrence, random_state=seed).fit(world.Y)
+    embedding = GaussianLabelEmbedding(cooccurrence=cooccurrence, random_state=seed).fit(world.Y)
     assert directions(embedding, world.implications) >= 0.95
     if cooccurrence == "count":
         assert nearest_three(embedding, world.implications) >= 0.80
 
 
-def test_fifty_small_steps_learn_no_direction(world):
-    """The authors' schedule leaves the Gaussians near where they started: the directions are a coin toss."""
+@pytest.mark.parametrize("cooccurrence", ["binary", "count"])
+def test_fifty_small_steps_learn_no_direction(world, cooccurrence):
+    """The authors' schedule leaves the Gaussians near where they started: the directions are nearly a coin toss."""
     found = []
-    for seed in range(3):
-        short = GaussianLabelEmbedding(64, learning_rate=1e-3, max_steps=50, tol=0, random_state=seed).fit(world.Y)
-        found.append(nearest_three(short, world.implications))
-    assert np.mean(found) < 0.4
+    for seed in range(5):
+        short = GaussianLabelEmbedding(
+            cooccurrence=cooccurrence, learning_rate=1e-3, max_steps=50, tol=0, random_state=seed
+        ).fit(world.Y)
+        found.append((directions(short, world.implications), nearest_three(short, world.implications)))
+    direction, nearest = np.mean(found, axis=0)
+    assert 0.35 < direction < 0.65
+    assert nearest < 0.25
 
 
 def test_loss_falls_and_progress_is_reported(world):

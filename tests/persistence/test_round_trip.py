@@ -349,7 +349,7 @@ def test_manifest(model: SLDLClassifier, tmp_path: Path) -> None:
     assert "Straße" in (tmp_path / "model" / "labels.json").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("extra", [{"a": object()}, {"a": math.nan}], ids=str)
+@pytest.mark.parametrize("extra", [{"a": object()}, {"a": math.nan}], ids=["object", "nan"])
 def test_extra_that_json_cannot_hold(extra: Any, model: SLDLClassifier, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="extra"):
         save_model(model, tmp_path / "model", extra=extra)

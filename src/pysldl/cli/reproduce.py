@@ -45,7 +45,7 @@ def reproduce(
 ) -> int:
     """Run the paper's experiments and write every table and figure, and one page that holds them.
 
-    Examples: `sldl reproduce --out results/paper --published results.csv`,
+    Example: `sldl reproduce --out results/paper --published results.csv`, or
     `sldl reproduce --out results/quick --datasets stackex-chess,cal500 --methods sldl,random --first-folds 2`
 
     Cross-validation over the paper's grid of c_hat and k. Every finished configuration is on disk at once: stop the

@@ -2,14 +2,14 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from pysldl.cli._output import console, note, print_json, table
-from pysldl.experiments.figures import critical_difference_diagram, write_drawing
-from pysldl.experiments.results import read_summaries, scores_by_metric
-from pysldl.experiments.significance import RankTest, rank_test
+
+if TYPE_CHECKING:
+    from pysldl.experiments.significance import RankTest
 
 __all__ = ["stats"]
 
@@ -39,6 +39,9 @@ def stats(results: Path, *, json: bool = False, plot: Path | None = None, alpha:
     int
         Exit code 0.
     """
+    from pysldl.experiments.results import read_summaries, scores_by_metric
+    from pysldl.experiments.significance import rank_test
+
     matrices = scores_by_metric(read_summaries(results), source=str(results))
     tests = [rank_test(scores, alpha) for scores in matrices.values()]
     if plot is not None:
@@ -50,14 +53,16 @@ def stats(results: Path, *, json: bool = False, plot: Path | None = None, alpha:
     return 0
 
 
-def _draw(tests: list[RankTest], folder: Path) -> None:
+def _draw(tests: "list[RankTest]", folder: Path) -> None:
+    from pysldl.experiments.figures import critical_difference_diagram, write_drawing
+
     # Draw all before writing the first, so that a failure leaves no half set of figures.
     for drawing in [critical_difference_diagram(test) for test in tests]:
         for path in write_drawing(drawing, folder):
             note(f"wrote {path}")
 
 
-def _as_json(test: RankTest) -> dict[str, Any]:
+def _as_json(test: "RankTest") -> dict[str, Any]:
     return {
         "F_F": test.friedman if math.isfinite(test.friedman) else None,
         "critical_value": test.critical_value,
@@ -66,7 +71,7 @@ def _as_json(test: RankTest) -> dict[str, Any]:
     }
 
 
-def _print(tests: list[RankTest]) -> None:
+def _print(tests: "list[RankTest]") -> None:
     screen = console()
     for test in tests:
         ranks = table(escape(test.metric), "method", "average rank", numbers=("average rank",))

@@ -18,6 +18,7 @@ from pysldl.progress import ProgressCallback
 __all__ = ["GaussianLabelEmbedding"]
 
 SMALLEST_VARIANCE = 1e-6
+INITIAL_WIDTH = 10.0
 
 
 class GaussianLabelEmbedding(LabelEmbedding):
@@ -45,8 +46,11 @@ class GaussianLabelEmbedding(LabelEmbedding):
         Length of the random walk, and the factor from one step to the next.
     learning_rate, weight_decay, max_steps, tol, patience
         See :class:`~pysldl.embedding.descent.Descent`.
-    init_scale : float
-        Standard deviation of the initial means; variances start at 1.
+    init_scale : float, optional
+        Standard deviation of the initial means. The Gaussians start ten times as wide, give or take 3 %, so that all
+        overlap and every divergence starts small. The larger it is against the learning rate, the less the means
+        move and the more of the order is left to the variances. Default: ``(n_components / 90) ** 2``, at least 0.1.
+        Narrow codes must be placed with care; wide random codes are nearly orthogonal and better left so.
     random_state : int, RandomState or None
 
     Attributes
@@ -63,7 +67,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
     --------
     >>> from pysldl.datasets import make_asymmetric_multilabel
     >>> data = make_asymmetric_multilabel(random_state=0)
-    >>> embedding = GaussianLabelEmbedding(32, cooccurrence="count", random_state=0).fit(data.Y)
+    >>> embedding = GaussianLabelEmbedding(cooccurrence="count", random_state=0).fit(data.Y)
     >>> names = data.label_names.tolist()
     >>> cloud, sky = names.index("cloud"), names.index("sky")
     >>> divergence = embedding.divergences()
@@ -86,9 +90,9 @@ class GaussianLabelEmbedding(LabelEmbedding):
         learning_rate: float = 1e-2,
         weight_decay: float = 0.0,
         max_steps: int = 1000,
-        tol: float = 1e-3,
-        patience: int = 100,
-        init_scale: float = 0.1,
+        tol: float = 5e-3,
+        patience: int = 50,
+        init_scale: float | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -145,16 +149,18 @@ class GaussianLabelEmbedding(LabelEmbedding):
             loss, (grad_mu, grad_log_var) = loss_of(mu, np.log(variance))
             return loss, [grad_mu, grad_log_var / variance]
 
+        scale = max((self.n_components / 90) ** 2, 0.1) if self.init_scale is None else self.init_scale
         rng = check_random_state(self.random_state)
         shape = (seen.size, self.n_components)
-        mu = rng.normal(0.0, self.init_scale, (Y.shape[1], self.n_components)).astype(np.float32)[seen]
+        mu = rng.normal(0.0, scale, (Y.shape[1], self.n_components)).astype(np.float32)[seen]
         descent = Descent(self.learning_rate, self.max_steps, self.tol, self.patience, weight_decay=self.weight_decay)
         if official:
             variance = rng.uniform(SMALLEST_VARIANCE, 0.5, shape).astype(np.float32)
             result = descent.minimise(loss_of_variances, [mu, variance], progress)
             log_var = np.log(np.maximum(result.parameters[1], SMALLEST_VARIANCE))
         else:
-            start = [mu, np.zeros(shape, dtype=np.float32)]
+            width = INITIAL_WIDTH * scale * rng.uniform(0.97, 1.03, shape)
+            start = [mu, 2.0 * np.log(width).astype(np.float32)]
             result = descent.minimise(lambda parameters: loss_of(*parameters), start, progress)
             log_var = result.parameters[1]
 

@@ -48,8 +48,8 @@ class VectorLabelEmbedding(LabelEmbedding):
         learning_rate: float = 1e-2,
         weight_decay: float = 0.0,
         max_steps: int = 1000,
-        tol: float = 1e-3,
-        patience: int = 100,
+        tol: float = 5e-3,
+        patience: int = 50,
         init_scale: float = 0.1,
         random_state: Any = None,
     ) -> None:

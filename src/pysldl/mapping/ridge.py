@@ -47,7 +47,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Its steps; 1 for Cholesky.
     """
 
-    _saved_state = ("coef_", "intercept_", "solver_", "n_iter_", "n_features_in_")
+    _saved_state = ("coef_", "intercept_", "solver_", "n_iter_", "n_features_in_", "one_dimensional_")
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if not self.alpha >= 0:
             raise DataError(f"alpha must be zero or positive, but is {self.alpha!r}.")
         X, Z = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=np.float64, y_numeric=True)
-        self._one_dimensional = Z.ndim == 1
+        self.one_dimensional_ = Z.ndim == 1
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64).reshape(X.shape[0], -1)
         mean = None
         target_mean = np.zeros(targets.shape[1])
@@ -137,7 +137,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         codes = X @ self.coef_
         if self.fit_intercept:
             codes += self.intercept_
-        return codes.ravel() if getattr(self, "_one_dimensional", False) else codes
+        return codes.ravel() if self.one_dimensional_ else codes
 
     def leave_one_out(self, codes: NDArray[np.float32], Z: Any) -> NDArray[np.float32]:
         """Codes that the rows of ``leverage_of`` would get from a mapping fitted without them.
