@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pysldl.cli._output import console, note, table
+from pysldl.cli._output import console, note, print_json, table
 
 if TYPE_CHECKING:
     from pysldl.experiments.methods import Method
@@ -42,6 +43,7 @@ def reproduce(
     jobs: int = 2,
     device: str | None = None,
     seed: int = 0,
+    json: bool = False,
 ) -> int:
     """Run the paper's experiments and write every table and figure, and one page that holds them.
 
@@ -89,6 +91,8 @@ def reproduce(
         For baselines that can use one, such as cuda.
     seed : int
         Of folds and methods.
+    json : bool
+        Print the means and standard deviations, what failed and where the page is, for scripts.
 
     Returns
     -------
@@ -139,8 +143,18 @@ def reproduce(
     for failure in run.failures:
         fold = "" if failure.fold is None else f", fold {failure.fold}"
         note(f"failed: {failure.where}{fold}: {failure.reason}")
-    holds = _print_check(found) if check else True
-    console().print(f"wrote {place / 'report.html'}", markup=False, soft_wrap=True)
+    holds = _print_check(found, quiet=json) if check else True
+    if json:
+        print_json(
+            {
+                "summaries": [asdict(row) for row in results.summaries],
+                "failures": [asdict(failure) for failure in run.failures],
+                "check": holds if check else None,
+                "report": str(place / "report.html"),
+            }
+        )
+    else:
+        console().print(f"wrote {place / 'report.html'}", markup=False, soft_wrap=True)
     return FAILED if run.failures or not holds else 0
 
 
@@ -183,7 +197,7 @@ def _configurations(methods: "Sequence[Method]", protocol: "Protocol") -> int:
     return sum(len(configurations(method, protocol)) for method in methods)
 
 
-def _print_check(found: "Sequence[Agreement]") -> bool:
+def _print_check(found: "Sequence[Agreement]", *, quiet: bool = False) -> bool:
     """Every mean beside the published one, the controls' beside it, and the verdict on SLDL."""
     from pysldl.experiments.methods import REFERENCE
     from pysldl.experiments.published import verdict
@@ -202,7 +216,7 @@ def _print_check(found: "Sequence[Agreement]") -> bool:
                 f"{printed.published:.2f} ± {printed.published_std:.2f}",
                 *("-" if row is None else f"{row.measured:.2f} ({row.deviations:+.2f})" for row in rows),
             )
-    out = console()
+    out = Console(quiet=True) if quiet else console()
     out.print(listing)
     holds = False
     for method in methods:

@@ -30,18 +30,17 @@ class ConsecutiveHinge:
     def __call__(self, D: NDArray[np.floating]) -> tuple[float, NDArray[np.floating]]:
         """Loss, and its derivative with respect to the (n_anchors, n_anchors) divergence matrix ``D``."""
         n_anchors = D.shape[0]
-        ranked = D.ravel()[self._flat]
+        ranked = np.take(D.ravel(), self._flat, mode="clip")
         violation = ranked[:, :-1] - ranked[:, 1:]
         violation *= self._sign
         violation += D.dtype.type(self._margin)
-        active = violation > 0
-        loss = float(np.sum(violation, where=active, dtype=np.float64)) / n_anchors
+        np.maximum(violation, 0, out=violation)
+        loss = float(violation.sum(dtype=np.float64)) / n_anchors
 
-        step = D.dtype.type(self._sign / n_anchors)
-        slope = np.zeros_like(ranked)
-        slope[:, :-1] += active
-        slope[:, 1:] -= active
-        slope *= step
+        # A label is pulled in by the pair it leads and pushed out by the pair it trails.
+        active = np.zeros((n_anchors, ranked.shape[1] + 1), dtype=np.int8)
+        np.greater(violation, 0, out=active[:, 1:-1], casting="unsafe")
+        pull = active[:, 1:] - active[:, :-1]
         G = np.zeros_like(D)
-        G.ravel()[self._flat] = slope
+        G.ravel()[self._flat] = pull * D.dtype.type(self._sign / n_anchors)
         return loss, G
