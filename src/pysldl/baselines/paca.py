@@ -51,7 +51,10 @@ class PACA(LabelSpecificRanker):
         Halve the learning rate after every so many epochs; let it rise linearly before.
     selection : {"AP", "P@1", "hamming"}
         What decides on held-out rows which epoch is kept.
-    patience, validation_fraction, clip
+    patience : int or None
+        Our choice: none. The quality on held-out rows stays where it is for the first few hundred steps, which is
+        tens of epochs on a small data set, before it rises.
+    validation_fraction, clip
         Our choice.
     scaling : {"minmax", "l2", "none"}
         Decoded features lie in [0, 1]; so should those that are given.
@@ -77,7 +80,7 @@ class PACA(LabelSpecificRanker):
         decay_every: int | None = None,
         warmup: int = 0,
         selection: Literal["AP", "P@1", "hamming"] = "AP",
-        patience: int | None = 30,
+        patience: int | None = None,
         validation_fraction: float = 0.1,
         clip: Clip = None,
         scaling: Scaling = "minmax",
