@@ -40,6 +40,8 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
     feature_names_ : ndarray of shape (n_features,) or None
     vectorizer_ : TfidfVectorizer or None
         Set where the model was fitted on texts.
+    feature_idf_ : ndarray of shape (n_features,)
+        Set by whoever fitted the model on weighted term counts, so that the words of a new text can be weighted alike.
     calibration_ : ScoreCalibration or None
     """
 
@@ -51,6 +53,7 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
         "n_features_in_",
         "feature_names_in_",
         "feature_names_",
+        "feature_idf_",
         "vectorizer_",
         "calibration_",
     )

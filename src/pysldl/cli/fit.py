@@ -87,6 +87,8 @@ def fit(
             feature_names=None if rows.X is None or rows.feature_names is None else rows.feature_names.tolist(),
         )
     seconds = time.perf_counter() - started
+    if weighted:
+        classifier.feature_idf_ = dataset.idf
     about = {
         "data": dataset.name,
         "split": part,
