@@ -59,11 +59,18 @@ def label_graph(Y: sparse.csr_array) -> NDArray[np.float32]:
 def similarity_gap(embeddings: Tensor, adjacency: Tensor) -> Tensor:
     """Mean squared difference between the cosines of all pairs of embeddings and ``A + I``.
 
+    With unit embeddings D and T = A + I, ``|T - D D^T|^2 = |T|^2 - 2 <D, T D> + |D^T D|^2``: no matrix of all pairs is
+    formed beside the graph itself.
+
     Parameters
     ----------
     embeddings : Tensor of shape (n_labels, width)
     adjacency : Tensor of shape (n_labels, n_labels)
+        With diagonal 0.
     """
+    n_labels = len(adjacency)
     directions = embeddings / (embeddings.norm(dim=1, keepdim=True) + 1e-6)
-    target = adjacency + torch.eye(len(adjacency), device=adjacency.device)
-    return (target - directions @ directions.T).square().mean()
+    of_graph = torch.linalg.vector_norm(adjacency).square() + n_labels
+    of_both = (directions * (adjacency @ directions + directions)).sum()
+    of_cosines = (directions.T @ directions).square().sum()
+    return (of_graph - 2.0 * of_both + of_cosines) / n_labels**2
