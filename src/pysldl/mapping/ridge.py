@@ -1,5 +1,6 @@
 """Ridge regression from features to the latent space."""
 
+from copy import copy
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -10,10 +11,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pysldl.exceptions import DataError
-from pysldl.mapping.solvers import Design, choose_solver, solve_cg, solve_cholesky, solve_lbfgs
+from pysldl.mapping.normal_equations import NormalEquations
+from pysldl.mapping.solvers import Design, choose_solver, continue_cg, solve_cg, solve_cholesky, solve_lbfgs
 from pysldl.progress import Progress, ProgressCallback
 
 __all__ = ["RidgeMapping"]
+
+RowPairs = tuple[Any, Any]
 
 
 class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -34,6 +38,9 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Relative residual (conjugate gradients) or gradient (L-BFGS) at which to stop.
     max_iter : int
         Cap on the steps of the iterative solvers.
+    keep_normal_equations : bool
+        Keep ``XᵀX`` and ``XᵀZ`` where the Cholesky solver made them, for :meth:`update`; they take
+        ``8 n_features²`` bytes. The other solvers need none: they go on from the weights they have.
     random_state : int, RandomState or None
         Draws the probes that estimate leverages under conjugate gradients.
 
@@ -45,9 +52,18 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         The solver that ran.
     n_iter_ : int
         Its steps; 1 for Cholesky.
+    normal_equations_ : NormalEquations or None
     """
 
-    _saved_state = ("coef_", "intercept_", "solver_", "n_iter_", "n_features_in_", "one_dimensional_")
+    _saved_state = (
+        "coef_",
+        "intercept_",
+        "solver_",
+        "n_iter_",
+        "n_features_in_",
+        "one_dimensional_",
+        "normal_equations_",
+    )
 
     def __init__(
         self,
@@ -58,6 +74,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         positive: bool = False,
         tol: float = 1e-6,
         max_iter: int = 2000,
+        keep_normal_equations: bool = False,
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -66,6 +83,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.positive = positive
         self.tol = tol
         self.max_iter = max_iter
+        self.keep_normal_equations = keep_normal_equations
         self.random_state = random_state
 
     def fit(
@@ -92,7 +110,8 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise DataError(f"alpha must be zero or positive, but is {self.alpha!r}.")
         X, Z = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=np.float64, y_numeric=True)
         self.one_dimensional_ = Z.ndim == 1
-        targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64).reshape(X.shape[0], -1)
+        targets = _dense(Z).reshape(X.shape[0], -1)
+        self.normal_equations_ = self._normal_equations(X, targets)
         mean = None
         target_mean = np.zeros(targets.shape[1])
         if self.fit_intercept:
@@ -127,6 +146,39 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.n_iter_ = solution.n_iter
         self.coef_ = solution.W.astype(np.float32)
         intercept = target_mean if mean is None else target_mean - mean @ solution.W
+        self.intercept_ = intercept.astype(np.float32)
+        return self
+
+    def update(self, X: Any, Z: Any, *, added: RowPairs | None = None, removed: RowPairs | None = None) -> Self:
+        """Weights for a training set of which a few rows came or went, without starting again.
+
+        With ``normal_equations_`` only those rows are read. Otherwise the weights are the start of an iteration over
+        all rows, conjugate gradients (L-BFGS with ``positive``), that stops where that of :meth:`fit` would.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n_samples, n_features)
+            All rows as they are now.
+        Z : ndarray or csr_array of shape (n_samples, n_components)
+            Their targets. There may be more components than before: then all earlier rows have zeros there.
+        added, removed : tuple of features and targets, optional
+            The rows that came, and the rows that went.
+        """
+        check_is_fitted(self)
+        self.leverage_ = None
+        equations = getattr(self, "normal_equations_", None)
+        if equations is not None:
+            equations = copy(equations)
+            if added is not None:
+                equations.add(added[0], _dense(added[1]))
+            if removed is not None:
+                equations.remove(removed[0], _dense(removed[1]))
+            W, intercept = equations.solve(self.alpha, fit_intercept=self.fit_intercept)
+            self.normal_equations_ = equations
+            self.n_iter_ = 1
+        else:
+            W, intercept = self._continue(X.astype(np.float64), _dense(Z))
+        self.coef_ = W.astype(np.float32)
         self.intercept_ = intercept.astype(np.float32)
         return self
 
@@ -172,7 +224,31 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "cg": 6 * weights + targets,
             "lbfgs": 46 * weights + targets,
         }
-        return data + targets + work[solver]
+        kept = 8 * n_features**2 if self.keep_normal_equations and solver == "cholesky" else 0
+        return data + targets + work[solver] + kept
+
+    def _normal_equations(self, X: Any, targets: NDArray[np.float64]) -> NormalEquations | None:
+        """The sums over all rows, where they are asked for and smaller than the rows."""
+        if not self.keep_normal_equations or X.shape[1] > X.shape[0]:
+            return None
+        return NormalEquations().fit(X, targets) if self._pick_solver(X, targets.shape[1]) == "cholesky" else None
+
+    def _continue(self, X: Any, targets: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Weights and intercept by iteration from the present weights."""
+        start = np.pad(self.coef_.astype(np.float64), ((0, 0), (0, targets.shape[1] - self.coef_.shape[1])))
+        mean, target_mean = None, np.zeros(targets.shape[1])
+        if self.fit_intercept:
+            mean, target_mean = np.asarray(X.mean(axis=0), dtype=np.float64).ravel(), targets.mean(axis=0)
+            targets = targets - target_mean
+        design = Design(X, mean)
+        if self.positive:
+            solution = solve_lbfgs(
+                design, targets, self.alpha, tol=self.tol, max_iter=self.max_iter, positive=True, start=start
+            )
+        else:
+            solution = continue_cg(design, targets, self.alpha, start, tol=self.tol, max_iter=self.max_iter)
+        self.n_iter_ = solution.n_iter
+        return solution.W, target_mean if mean is None else target_mean - mean @ solution.W
 
     def _pick_solver(self, X: Any, n_targets: int) -> str:
         if self.solver not in ("auto", "cholesky", "cg", "lbfgs"):
@@ -190,3 +266,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _dense(Z: Any) -> NDArray[np.float64]:
+    return np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64)
