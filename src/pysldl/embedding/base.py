@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pysldl.exceptions import DataError
@@ -42,12 +43,43 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
             )
         return Y @ self.components_
 
+    def extend(self, Y: Any) -> Self:
+        """Place the labels that have no place yet, and move no other.
+
+        Parameters
+        ----------
+        Y : indicator of shape (n_samples, n_labels)
+            All rows, old and new. Columns beyond those of :meth:`fit` are new labels.
+        """
+        check_is_fitted(self)
+        Y = as_indicator(Y)
+        n_known = self.components_.shape[0]
+        if Y.shape[1] < n_known:
+            raise DataError(f"Y has {Y.shape[1]} labels, but the embedding holds {n_known} already.")
+        self._widen(Y.shape[1] - n_known)
+        seen = seen_labels(Y)
+        new = seen[~self.components_[seen].any(axis=1)]
+        if new.size:
+            self._place_further(Y, new)
+        return self
+
     def memory(self, n_labels: int) -> int:
         """Bytes that :meth:`fit` needs at its peak, beside its input."""
         raise NotImplementedError
 
     def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None) -> None:
         raise NotImplementedError
+
+    def _widen(self, n_new: int) -> None:
+        """Zeros for labels beyond the known ones; in any case arrays that may be written to."""
+        self.components_ = np.pad(self.components_, ((0, n_new), (0, 0)))
+
+    def _place_further(self, Y: sparse.csr_array, new: NDArray[np.intp]) -> None:
+        """Draw the vectors of the labels ``new`` with the spread that the others have."""
+        placed = self.components_[self.components_.any(axis=1)]
+        rng = check_random_state(getattr(self, "random_state", None))
+        draw = rng.standard_normal(self.components_.shape)[new]  # new labels go on where a larger draw would
+        self.components_[new] = placed.mean(axis=0) + placed.std(axis=0) * draw
 
 
 def seen_labels(Y: sparse.csr_array) -> NDArray[np.intp]:

@@ -1,8 +1,9 @@
 """Embeddings that learn nothing from the relations between labels: the controls of every experiment."""
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
@@ -40,6 +41,11 @@ class RandomLabelEmbedding(LabelEmbedding):
         seen = seen_labels(Y)
         self.components_[seen] = draw[seen]
 
+    def _place_further(self, Y: sparse.csr_array, new: NDArray[np.intp]) -> None:
+        """What :meth:`fit` would have drawn for them, had they been there."""
+        draw = check_random_state(self.random_state).normal(0.0, self.scale, self.components_.shape)
+        self.components_[new] = draw[new]
+
 
 class IdentityLabelEmbedding(LabelEmbedding):
     """No embedding: a row's target is its indicator. The latent space is as wide as there are labels.
@@ -55,6 +61,9 @@ class IdentityLabelEmbedding(LabelEmbedding):
 
     def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None) -> None:
         self.components_ = sparse.csr_array(sparse.eye_array(Y.shape[1], dtype=np.float32))
+
+    def extend(self, Y: Any) -> Self:
+        return self.fit(Y)  # each label has its own axis: none moves
 
 
 class SVDLabelEmbedding(LabelEmbedding):

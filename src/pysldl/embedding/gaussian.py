@@ -1,5 +1,6 @@
 """Labels as Gaussians whose divergences follow the label graph: the embedding of the paper."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -12,13 +13,16 @@ from pysldl.embedding.base import LabelEmbedding, seen_labels
 from pysldl.embedding.descent import Descent
 from pysldl.embedding.divergence import js_backward, js_divergence, kl_backward, kl_divergence
 from pysldl.embedding.hinge import ConsecutiveHinge
-from pysldl.embedding.transfer import Weighting, cooccurrence, rank_labels, transfer_matrix
+from pysldl.embedding.transfer import Weighting, cooccurrence, rank_labels, transfer_matrix, transfer_rows
 from pysldl.progress import ProgressCallback
 
 __all__ = ["GaussianLabelEmbedding"]
 
 SMALLEST_VARIANCE = 1e-6
 INITIAL_WIDTH = 10.0
+# Of labels that join a fitted embedding: how many at a time, among how many, and for how long.
+PLACED_TOGETHER, REFERENCES, SETTLING_STEPS = 32, 128, 200
+SAME_FREQUENCY = 32
 
 
 class GaussianLabelEmbedding(LabelEmbedding):
@@ -134,14 +138,8 @@ class GaussianLabelEmbedding(LabelEmbedding):
         seen = seen_labels(Y)
         official = self.objective == "official"
         transfer = transfer_matrix(cooccurrence(Y[:, seen], self.cooccurrence), self.walk_steps, self.discount)
-        hinge = ConsecutiveHinge(rank_labels(transfer, with_anchor=official), self.margin, related_closer=not official)
+        loss_of = self._loss(transfer)
         del transfer
-        forward, backward = _DIVERGENCES[self.divergence]
-
-        def loss_of(mu: NDArray[Any], log_var: NDArray[Any]) -> tuple[float, list[NDArray[Any]]]:
-            D = forward(mu, log_var)
-            loss, G = hinge(D.T if official else D)
-            return loss, list(backward(G.T if official else G, mu, log_var))
 
         def loss_of_variances(parameters: list[NDArray[Any]]) -> tuple[float, list[NDArray[Any]]]:
             mu, variance = parameters
@@ -149,7 +147,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
             loss, (grad_mu, grad_log_var) = loss_of(mu, np.log(variance))
             return loss, [grad_mu, grad_log_var / variance]
 
-        scale = max((self.n_components / 90) ** 2, 0.1) if self.init_scale is None else self.init_scale
+        scale = self._scale()
         rng = check_random_state(self.random_state)
         shape = (seen.size, self.n_components)
         mu = rng.normal(0.0, scale, (Y.shape[1], self.n_components)).astype(np.float32)[seen]
@@ -170,6 +168,62 @@ class GaussianLabelEmbedding(LabelEmbedding):
         self.log_variances_[seen] = log_var
         self.losses_ = result.losses
         self.converged_ = result.converged
+
+    def _widen(self, n_new: int) -> None:
+        super()._widen(n_new)
+        self.log_variances_ = np.pad(self.log_variances_, ((0, n_new), (0, 0)))
+
+    def _place_further(self, Y: sparse.csr_array, new: NDArray[np.intp]) -> None:
+        """Each new label starts where :meth:`fit` would have drawn it, as wide as labels of its frequency, and
+        descends the same loss among the labels most related to it, all of which stay where they are."""
+        A = cooccurrence(Y, self.cooccurrence)
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        placed = np.setdiff1d(seen_labels(Y), new)
+        by_count = placed[np.argsort(counts[placed], kind="stable")]
+        rng = check_random_state(self.random_state)
+        means = rng.normal(0.0, self._scale(), self.components_.shape).astype(np.float32)
+        for start in range(0, new.size, PLACED_TOGETHER):
+            group = new[start : start + PLACED_TOGETHER]
+            self.components_[group] = means[group]
+            for label in group:
+                at = int(np.searchsorted(counts[by_count], counts[label]))
+                alike = by_count[max(0, at - SAME_FREQUENCY // 2) : at + SAME_FREQUENCY // 2]
+                self.log_variances_[label] = self.log_variances_[alike].mean(axis=0)
+            self._settle(A, group, placed)
+
+    def _settle(self, A: sparse.csr_array, group: NDArray[np.intp], placed: NDArray[np.intp]) -> None:
+        """Minimise the loss over the Gaussians of ``group``, given those ``placed`` that are nearest on the walk."""
+        related = transfer_rows(A, group, self.walk_steps, self.discount)[:, placed].max(axis=0)
+        nearest = placed[np.argsort(-related, kind="stable")[:REFERENCES]]
+        labels = np.concatenate([group, nearest])
+        loss_of = self._loss(transfer_rows(A, labels, self.walk_steps, self.discount)[:, labels])
+        mu, log_var = self.components_[labels], self.log_variances_[labels]
+        free = slice(0, group.size)
+
+        def loss_of_group(parameters: list[NDArray[Any]]) -> tuple[float, list[NDArray[Any]]]:
+            mu[free], log_var[free] = parameters
+            loss, gradients = loss_of(mu, log_var)
+            return loss, [gradient[free] for gradient in gradients]
+
+        descent = Descent(self.learning_rate, SETTLING_STEPS, tol=1e-3, patience=20)
+        found = descent.minimise(loss_of_group, [mu[free].copy(), log_var[free].copy()])
+        self.components_[group], self.log_variances_[group] = found.parameters
+
+    def _loss(self, transfer: NDArray[np.float32]) -> Callable[..., tuple[float, list[NDArray[Any]]]]:
+        """The ranking loss (Eq. 7) of means and log-variances, and its gradients."""
+        official = self.objective == "official"
+        hinge = ConsecutiveHinge(rank_labels(transfer, with_anchor=official), self.margin, related_closer=not official)
+        forward, backward = _DIVERGENCES[self.divergence]
+
+        def loss_of(mu: NDArray[Any], log_var: NDArray[Any]) -> tuple[float, list[NDArray[Any]]]:
+            D = forward(mu, log_var)
+            loss, G = hinge(D.T if official else D)
+            return loss, list(backward(G.T if official else G, mu, log_var))
+
+        return loss_of
+
+    def _scale(self) -> float:
+        return max((self.n_components / 90) ** 2, 0.1) if self.init_scale is None else self.init_scale
 
 
 _DIVERGENCES = {"kl": (kl_divergence, kl_backward), "js": (js_divergence, js_backward)}

@@ -5,13 +5,13 @@ says, for every label, how strongly each other label is related to it. The relat
 a rare label leads to a frequent one more surely than the other way.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["Weighting", "cooccurrence", "normalize_rows", "rank_labels", "transfer_matrix"]
+__all__ = ["Weighting", "cooccurrence", "normalize_rows", "rank_labels", "transfer_matrix", "transfer_rows"]
 
 Weighting = Literal["binary", "count"]
 
@@ -56,15 +56,15 @@ def transfer_matrix(A: sparse.csr_array, n_steps: int = 10, discount: float = 0.
         Row i: how probable each label is on walks from label i. Rows of isolated labels are zero.
     """
     step = normalize_rows(A).toarray()
-    walk = step
-    total = step.copy()
-    weight = 1.0
-    for _ in range(n_steps):
-        walk = walk @ step
-        weight *= discount
-        total += np.float32(weight) * walk
-    sums = total.sum(axis=1, keepdims=True, dtype=np.float64)
-    return np.divide(total, sums, out=total, where=sums > 0).astype(np.float32, copy=False)
+    return _discounted_walk(step, step, n_steps, discount)
+
+
+def transfer_rows(
+    A: sparse.csr_array, rows: NDArray[np.integer], n_steps: int = 10, discount: float = 0.5
+) -> NDArray[np.float32]:
+    """Some rows of :func:`transfer_matrix`, of shape (n_rows, n_labels), without the others."""
+    step = normalize_rows(A)
+    return _discounted_walk(step[rows].toarray(), step, n_steps, discount)
 
 
 def rank_labels(P: NDArray[np.floating], *, with_anchor: bool = False) -> NDArray[np.int32]:
@@ -87,3 +87,14 @@ def rank_labels(P: NDArray[np.floating], *, with_anchor: bool = False) -> NDArra
     n_labels = P.shape[0]
     others = order != np.arange(n_labels, dtype=np.int32)[:, None]
     return order[others].reshape(n_labels, n_labels - 1)
+
+
+def _discounted_walk(start: NDArray[np.float32], step: Any, n_steps: int, discount: float) -> NDArray[np.float32]:
+    """``start`` and its images under ``step``, each weighted less than the one before, with rows of sum 1."""
+    walk, total, weight = start, start.copy(), 1.0
+    for _ in range(n_steps):
+        walk = walk @ step
+        weight *= discount
+        total += np.float32(weight) * walk
+    sums = total.sum(axis=1, keepdims=True, dtype=np.float64)
+    return np.divide(total, sums, out=total, where=sums > 0).astype(np.float32, copy=False)
