@@ -1,0 +1,49 @@
+"""What the service refuses, under codes that do not change."""
+
+from http import HTTPStatus
+
+__all__ = ["CODES", "ServiceError"]
+
+# Code and status. Clients may rely on both; the message is for people and may change.
+CODES = {
+    "invalid_json": HTTPStatus.BAD_REQUEST,
+    "invalid_request": HTTPStatus.BAD_REQUEST,
+    "text_expected": HTTPStatus.BAD_REQUEST,
+    "vector_expected": HTTPStatus.BAD_REQUEST,
+    "empty_text": HTTPStatus.BAD_REQUEST,
+    "unauthorized": HTTPStatus.UNAUTHORIZED,
+    "not_found": HTTPStatus.NOT_FOUND,
+    "unknown_label": HTTPStatus.NOT_FOUND,
+    "not_supported": HTTPStatus.NOT_FOUND,
+    "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "request_too_slow": HTTPStatus.REQUEST_TIMEOUT,
+    "body_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "json_expected": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
+    "overloaded": HTTPStatus.SERVICE_UNAVAILABLE,
+    "timed_out": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+
+class ServiceError(Exception):
+    """A request that is not answered.
+
+    Parameters
+    ----------
+    code : str
+        One of :data:`CODES`.
+    message : str
+        A sentence that says what to do.
+    **headers : str
+        Further headers of the answer, with underscores for hyphens.
+    """
+
+    def __init__(self, code: str, message: str, **headers: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = CODES[code]
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    def body(self) -> dict[str, dict[str, str]]:
+        return {"error": {"code": self.code, "message": self.message}}

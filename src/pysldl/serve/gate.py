@@ -1,0 +1,66 @@
+"""Work that needs the processor: beside the event loop, so much at once, and no more waiting than can be served."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from pysldl.serve.errors import ServiceError
+
+__all__ = ["Gate"]
+
+Result = TypeVar("Result")
+
+
+class Gate:
+    """A pool of threads with a short queue. Who comes when the queue is full is sent away at once.
+
+    Parameters
+    ----------
+    threads : int
+    queue : int
+    timeout : float
+        Seconds until a request gets no answer any more; its thread is not free before it is done.
+    """
+
+    def __init__(self, threads: int, queue: int, timeout: float) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="sldl-work")
+        self._room = threads + queue
+        self._timeout = timeout
+        self.inside = 0
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """The result of ``work``, done by a thread of the pool."""
+        if self.inside >= self._room:
+            raise ServiceError("overloaded", "The service has more to do than it can: try again soon.", Retry_After="1")
+        loop = asyncio.get_running_loop()
+        self.inside += 1
+        future = self._pool.submit(work)
+        # Counted until the thread is free, not only as long as somebody waits for it.
+        future.add_done_callback(lambda _: _leave(loop, self))
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await asyncio.shield(asyncio.wrap_future(future))
+        except TimeoutError:
+            _forget(future)
+            message = f"The answer took longer than {self._timeout:g} seconds: ask for fewer rows, or try again later."
+            raise ServiceError("timed_out", message, Retry_After="5") from None
+        except asyncio.CancelledError:
+            _forget(future)
+            raise
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _leave(loop: asyncio.AbstractEventLoop, gate: Gate) -> None:
+    def leave() -> None:
+        gate.inside -= 1
+
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(leave)
+
+
+def _forget(future: Future[Any]) -> None:
+    """Take back work that has not begun."""
+    future.cancel()

@@ -1,0 +1,76 @@
+"""The newest whole version of a model folder that others may replace at any time."""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from pysldl.exceptions import SLDLError
+from pysldl.serve.served_model import open_version
+
+__all__ = ["ModelSource"]
+
+logger = logging.getLogger("pysldl.serve")
+
+Identity = tuple[int, int, int]
+
+
+class ModelSource:
+    """Holds the current version, and exchanges it between requests.
+
+    A request takes :attr:`current` once and keeps it: the version cannot change under its hands. The files of a
+    replaced version stay readable, as they are mapped, until the last request that uses them is done.
+
+    Parameters
+    ----------
+    path : Path
+        The model folder.
+
+    Attributes
+    ----------
+    current : ServedModel
+    problem : str or None
+        Why the newest version in the folder cannot be served.
+    n_reloads : int
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        self._seen = self._identity()
+        self.current = open_version(self.path)
+        self.problem: str | None = None
+        self.n_reloads = 0
+
+    async def watch(self, poll: float) -> None:
+        """Look at the folder again and again, until cancelled."""
+        with ThreadPoolExecutor(1, thread_name_prefix="sldl-reload") as loader:
+            loop = asyncio.get_running_loop()
+            while True:
+                await asyncio.sleep(poll)
+                await loop.run_in_executor(loader, self.refresh)
+
+    def refresh(self) -> None:
+        """Serve what is in the folder now, if it is new and whole; else stay with what is served."""
+        found = self._identity()
+        if found is None or found == self._seen:  # nothing is there between the two renames of a replacement
+            return
+        self._seen = found
+        try:
+            fresh = open_version(self.path)
+            fresh.warm_up()
+        except (SLDLError, OSError) as error:
+            self.problem = str(error)
+            logger.warning("the new version is not served: %s", error)
+            return
+        self.problem = None
+        if fresh.version != self.current.version:
+            self.current = fresh
+            self.n_reloads += 1
+            logger.info("now serving version %s", fresh.version)
+
+    def _identity(self) -> Identity | None:
+        with suppress(OSError):
+            status = (self.path / "manifest.json").stat()
+            return status.st_ino, status.st_mtime_ns, status.st_size
+        return None
