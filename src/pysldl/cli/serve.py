@@ -1,9 +1,10 @@
 """`sldl serve`: a model as a service with a page."""
 
 import os
+import sys
 from pathlib import Path
 
-from pysldl.cli._output import console
+from pysldl.cli._output import console, print_json
 from pysldl.exceptions import DataError, MissingDependencyError
 
 __all__ = ["serve"]
@@ -25,6 +26,7 @@ def serve(
     max_k: int = 100,
     timeout: float = 30.0,
     queue: int = 64,
+    json: bool = False,
 ) -> int:
     """Serve a model: an API that tags, explains and relates labels, and a page that shows it.
 
@@ -55,6 +57,8 @@ def serve(
         Seconds until a request that cannot be answered is given up.
     queue : int
         Requests that may wait in a worker; further ones are told to come back (status 503).
+    json : bool
+        Print the address in one JSON object.
     """
     # One thread a worker: they answer side by side, and threads of their own would only stand in each other's way. It
     # has to be said before NumPy is loaded, and leaves the process without threads when it forks.
@@ -87,17 +91,16 @@ def serve(
         token=_token(token_file),
     )
 
-    def on_ready(address: str) -> None:
-        console().print(f"serving {model} at {address} (Ctrl-C stops)", markup=False, soft_wrap=True)
+    n_workers = workers or min(USUAL_WORKERS, os.cpu_count() or 1)
 
-    serve_model(
-        model,
-        host=host,
-        port=port,
-        workers=workers or min(USUAL_WORKERS, os.cpu_count() or 1),
-        settings=settings,
-        on_ready=on_ready,
-    )
+    def on_ready(address: str) -> None:
+        if json:
+            print_json({"model": str(model), "address": address, "workers": n_workers, "process": os.getpid()})
+        else:
+            console().print(f"serving {model} at {address} (Ctrl-C stops)", markup=False, soft_wrap=True)
+        sys.stdout.flush()
+
+    serve_model(model, host=host, port=port, workers=n_workers, settings=settings, on_ready=on_ready)
     return 0
 
 

@@ -80,7 +80,7 @@ def relations_parameters(settings: Settings) -> dict[str, Schema]:
 
 def openapi(model: ServedModel, settings: Settings) -> Schema:
     """The whole description, OpenAPI 3.1."""
-    secured = [{"bearer": []}] if settings.token else []
+    secured: list[Schema] = [{"bearer": []}] if settings.token else []
     refused = ("401",) if settings.token else ()
     asking = ("400", "404", "408", "413", "415", "503", *refused)
     paths = {

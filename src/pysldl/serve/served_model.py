@@ -313,5 +313,7 @@ def _number(value: Any) -> float:
 
 def _thinned(values: NDArray[Any], n: int = 400) -> list[float]:
     """At most ``n`` of the values, evenly, with both ends."""
-    chosen = np.unique(np.linspace(0, len(values) - 1, n).round().astype(int)) if len(values) else []
+    if not len(values):
+        return []
+    chosen = np.unique(np.linspace(0, len(values) - 1, n).round().astype(int))
     return [_number(value) for value in np.asarray(values)[chosen]]

@@ -1,7 +1,7 @@
 """Processes: one that listens and watches, and workers that answer.
 
-The model is loaded once, before the workers are forked from the process that loaded it. They share its arrays, which are
-mapped from the files, and the interpreter's own memory as far as nobody writes to it.
+The model is loaded once, before the workers are forked from the process that loaded it. They share its arrays, which
+are mapped from the files, and the interpreter's own memory as far as nobody writes to it.
 """
 
 import errno
@@ -157,8 +157,8 @@ class _Family:
                 process, _ = os.wait()
             except ChildProcessError:
                 break
-            slot = self._slots.pop(process, None)
-            if slot is not None and not self._stopping:
+            slot = self._slots.pop(process)
+            if not self._stopping:
                 logger.warning("worker %d ended and is replaced", process)
                 time.sleep(0.5)  # not in a busy loop, should it end at once each time
                 if not self._stopping:
