@@ -20,6 +20,7 @@ from pysldl.exceptions import DataError
 from pysldl.explanation import Explanation, FeatureTerm, Neighbor
 from pysldl.mapping import RidgeMapping
 from pysldl.memory import require_memory
+from pysldl.online import OnlineLearning
 from pysldl.progress import ProgressCallback
 from pysldl.relations import LabelRelation, label_relations
 
@@ -28,7 +29,7 @@ __all__ = ["SLDLClassifier"]
 CALIBRATION_ROWS = 5000
 
 
-class SLDLClassifier(LabelRanker):
+class SLDLClassifier(OnlineLearning):
     """Scalable label distribution learning.
 
     Labels become Gaussians in a latent space (``embedding``), features are mapped to that space by ridge regression
@@ -46,6 +47,9 @@ class SLDLClassifier(LabelRanker):
     calibrate : bool
         Learn the threshold of ``predict`` and the probabilities of ``predict_proba``, from the scores that up to
         5,000 training rows get when they are left out.
+    online : bool
+        Keep the features of the training rows, so that ``partial_fit`` can add rows and labels, and ``forget_rows``
+        take rows out.
     vectorizer : TfidfVectorizer, optional
         Used where X is a list of texts; a plain one is made if none is given.
     memory_limit : int or str, optional
@@ -74,7 +78,14 @@ class SLDLClassifier(LabelRanker):
     (360, 3)
     """
 
-    _saved_state = (*LabelRanker._saved_state, "embedding_", "mapping_", "decoder_")
+    _saved_state = (
+        *LabelRanker._saved_state,
+        "embedding_",
+        "mapping_",
+        "decoder_",
+        "training_features_",
+        "training_labels_",
+    )
 
     def __init__(
         self,
@@ -84,6 +95,7 @@ class SLDLClassifier(LabelRanker):
         *,
         normalize: bool = True,
         calibrate: bool = True,
+        online: bool = False,
         vectorizer: Any = None,
         memory_limit: int | str | None = None,
         progress: ProgressCallback | None = None,
@@ -94,6 +106,7 @@ class SLDLClassifier(LabelRanker):
         self.decoder = decoder
         self.normalize = normalize
         self.calibrate = calibrate
+        self.online = online
         self.vectorizer = vectorizer
         self.memory_limit = memory_limit
         self.progress = progress
@@ -106,6 +119,8 @@ class SLDLClassifier(LabelRanker):
         self.embedding_ = self._seeded(self.embedding, GaussianLabelEmbedding, rng)
         self.mapping_ = self._seeded(self.mapping, RidgeMapping, rng)
         self.decoder_ = self._seeded(self.decoder, NeighborDecoder, rng)
+        if self.online:
+            self.mapping_.set_params(keep_normal_equations=True)
         nonzeros = X.nnz if sparse.issparse(X) else X.size
         self._require_memory(X.shape[0], X.shape[1], Y.shape[1], nonzeros)
 
@@ -117,6 +132,7 @@ class SLDLClassifier(LabelRanker):
         self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
         codes = self.mapping_.predict(X)
         self.decoder_.fit(codes, Y)
+        self._keep_rows(X.copy() if self.online and not self.normalize else X, Y)
         if held is not None:
             self.calibration_ = self._calibrated(codes, Z, Y, held)
 
@@ -198,7 +214,9 @@ class SLDLClassifier(LabelRanker):
     def estimate_memory(self, n_samples: int, n_features: int, n_labels: int, n_nonzeros: int) -> dict[str, int]:
         """Bytes each stage needs at its peak, beside the input; fitting refuses when the largest is not available."""
         embedding = self.embedding if self.embedding is not None else GaussianLabelEmbedding()
-        mapping = self.mapping if self.mapping is not None else RidgeMapping()
+        mapping = RidgeMapping() if self.mapping is None else clone(self.mapping)
+        if self.online:
+            mapping.set_params(keep_normal_equations=True)
         decoder = self.decoder if self.decoder is not None else NeighborDecoder()
         width = getattr(embedding, "n_components", n_labels)
         codes = 4 * n_samples * width
@@ -235,6 +253,9 @@ class SLDLClassifier(LabelRanker):
 
     def _scaled(self, X: Any) -> Any:
         return normalize_rows(X) if self.normalize else X
+
+    def _online_features(self, X: Any) -> Any:
+        return self._scaled(self._features(X, reset=False))
 
     def _calibrated(
         self, codes: NDArray[np.float32], Z: Any, Y: sparse.csr_array, rows: NDArray[np.integer]

@@ -10,6 +10,7 @@ __all__ = [
     "MemoryLimitError",
     "MissingDependencyError",
     "ModelFormatError",
+    "NotOnlineError",
     "SLDLError",
     "SLDLWarning",
 ]
@@ -25,6 +26,10 @@ class DataError(SLDLError, ValueError):
 
 class ModelFormatError(SLDLError, ValueError):
     """A model folder that is damaged, foreign, or written by a newer library."""
+
+
+class NotOnlineError(DataError, AttributeError):
+    """A method for learning on, asked of a model that was not made for it."""
 
 
 class MemoryLimitError(SLDLError, MemoryError):

@@ -12,7 +12,14 @@ from sklearn.exceptions import DataConversionWarning
 
 from pysldl.exceptions import DataError
 
-__all__ = ["EncodedLabels", "as_indicator", "check_label_names", "encode_labels", "indicator_of_names"]
+__all__ = [
+    "EncodedLabels",
+    "as_indicator",
+    "check_label_names",
+    "encode_labels",
+    "indicator_of_names",
+    "is_rows_of_names",
+]
 
 TargetKind = Literal["indicator", "names", "classes"]
 
@@ -53,7 +60,7 @@ def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLa
     """
     if Y is None:
         raise DataError("requires y to be passed, but the target y is None: give one label row per sample.")
-    if _is_rows_of_names(Y):
+    if is_rows_of_names(Y):
         rows = [list(row) for row in Y]
         names = (
             np.array(sorted({name for row in rows for name in row}), dtype=np.str_)
@@ -160,7 +167,7 @@ def _encode_classes(values: NDArray[Any]) -> EncodedLabels:
     return EncodedLabels(Y, classes, "classes")
 
 
-def _is_rows_of_names(Y: Any) -> bool:
+def is_rows_of_names(Y: Any) -> bool:
     """Whether ``Y`` is a sequence of collections of strings (possibly empty ones)."""
     if isinstance(Y, str) or (not isinstance(Y, (list, tuple)) and not _is_object_array(Y)):
         return False

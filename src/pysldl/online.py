@@ -1,0 +1,213 @@
+"""Learning that goes on: rows come and go after the fit, and labels that nobody had heard of join."""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_consistent_length
+
+from pysldl.base import LabelRanker
+from pysldl.exceptions import DataError, NotOnlineError
+from pysldl.labels import as_indicator, check_label_names, indicator_of_names, is_rows_of_names
+
+__all__ = ["OnlineLearning"]
+
+FEWEST_ROWS = 2
+
+
+class _WhenOnline:
+    """A method that only a classifier made with ``online=True`` has, so that ``hasattr`` tells the truth."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self.method
+        if not instance.online:
+            raise NotOnlineError(
+                f"{self.method.__name__} needs a {owner.__name__} that was made and fitted with online=True: only that "
+                "one keeps the features of its training rows."
+            )
+        return MethodType(self.method, instance)
+
+
+class OnlineLearning(LabelRanker):
+    """What ``online=True`` adds to a classifier of three stages.
+
+    Known labels keep their place in the latent space. The mapping and the neighbours become what a fit to the present
+    rows with that embedding would make them; threshold and probabilities stay those of the last fit.
+
+    Attributes
+    ----------
+    training_features_ : ndarray or csr_array of shape (n_samples, n_features)
+        Features of the training rows as the mapping takes them.
+    training_labels_ : csr_array of shape (n_samples, n_labels)
+    """
+
+    online: bool
+    embedding_: Any
+    mapping_: Any
+    decoder_: Any
+    training_features_: Any
+    training_labels_: sparse.csr_array
+
+    @_WhenOnline
+    def partial_fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> Self:
+        """Learn from further rows; the first call is :meth:`fit`.
+
+        The features of texts are those of the first fit: words that it never saw are not taken up.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_new, n_features), or list of str
+        y : indicator of shape (n_new, n_labels), list of lists of label names, or array-like of shape (n_new,)
+            The labels Y. New names become new labels, behind the known ones. An indicator has the known labels as its
+            first columns, or columns in any order that ``label_names`` names. A new class of a classifier with one
+            class per row is refused.
+        label_names : sequence of str, optional
+            Names of the columns of ``y``.
+        """
+        if not hasattr(self, "embedding_"):
+            return self.fit(X, y, label_names=label_names)
+        rows = _like(self.training_features_, self._online_features(X))
+        Y, names = self._joined_labels(y, label_names)
+        check_consistent_length(rows, Y)
+        known = self.training_labels_.copy()
+        known.resize((known.shape[0], len(names)))
+        self._learn(
+            _stacked(self.training_features_, rows), sparse.vstack([known, Y], format="csr"), names, added=(rows, Y)
+        )
+        return self
+
+    @_WhenOnline
+    def forget_rows(self, rows: Any) -> Self:
+        """Take training rows out: they no longer vote, and the mapping is as if they had never been.
+
+        The embedding keeps what it learned of their labels. Rows behind a removed one move up by one number. A label
+        without any row left is not predicted any more.
+
+        Parameters
+        ----------
+        rows : int or array-like of int
+            Numbers of training rows, as :meth:`explain` gives them: in the order of ``fit``, then of ``partial_fit``.
+        """
+        gone = _row_numbers(rows, self.n_samples_)
+        kept = np.setdiff1d(np.arange(self.n_samples_), gone, assume_unique=True)
+        if len(kept) < FEWEST_ROWS or self.training_labels_[kept].nnz == 0:
+            raise DataError(
+                f"forget_rows would leave {len(kept)} of {self.n_samples_} rows, and the model needs at least "
+                f"{FEWEST_ROWS} of them, with a label among them."
+            )
+        X, Y = self.training_features_, self.training_labels_
+        self._learn(X[kept], sparse.csr_array(Y[kept]), self.label_names_, removed=(X[gone], Y[gone]))
+        return self
+
+    def _keep_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        """Remember the training rows, if online; else forget those of an earlier fit."""
+        self.__dict__.pop("training_features_", None)
+        self.__dict__.pop("training_labels_", None)
+        if self.online:
+            self.training_features_ = sparse.csr_array(X) if sparse.issparse(X) else X
+            self.training_labels_ = Y
+
+    def _online_features(self, X: Any) -> Any:
+        """Validated features of new rows, as the mapping takes them."""
+        raise NotImplementedError
+
+    def _learn(
+        self,
+        X: Any,
+        Y: sparse.csr_array,
+        names: NDArray[Any],
+        *,
+        added: tuple[Any, Any] | None = None,
+        removed: tuple[Any, Any] | None = None,
+    ) -> None:
+        """Bring the stages to the rows ``X`` and labels ``Y``. The model changes when all of them have succeeded."""
+        embedding = copy(self.embedding_).extend(Y)
+        targets = [None if rows is None else (rows[0], embedding.transform(rows[1])) for rows in (added, removed)]
+        mapping = copy(self.mapping_).update(X, embedding.transform(Y), added=targets[0], removed=targets[1])
+        # Every code moves with the mapping, so the neighbours are indexed anew: one product with the features.
+        decoder = copy(self.decoder_).fit(mapping.predict(X), Y)
+        self.embedding_, self.mapping_, self.decoder_ = embedding, mapping, decoder
+        self.label_names_ = names
+        self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1])
+        self.n_samples_ = Y.shape[0]
+        self._keep_rows(X, Y)
+
+    def _joined_labels(self, y: Any, label_names: Sequence[str] | None) -> tuple[sparse.csr_array, NDArray[Any]]:
+        """Labels of new rows over the known labels and, behind them, the new ones; the names of all."""
+        known = self.label_names_
+        if self.target_kind_ == "classes":
+            return _known_classes(y, known), known
+        if is_rows_of_names(y):
+            new = sorted({name for row in y for name in row} - set(known.tolist()))
+            names = np.concatenate([known, np.array(new, dtype=np.str_)]) if new else known
+            return indicator_of_names(y, names), names
+        if label_names is None and hasattr(y, "columns") and not sparse.issparse(y):
+            label_names = [str(column) for column in y.columns]
+        Y = as_indicator(y)
+        if label_names is None:
+            return Y, self._names_of_columns(Y.shape[1])
+        given = check_label_names(label_names, Y.shape[1])
+        column = {name: position for position, name in enumerate(known.tolist())}
+        for name in given.tolist():
+            column.setdefault(name, len(column))
+        places = np.array([column[name] for name in given.tolist()], dtype=np.int32)
+        matched = sparse.csr_array((Y.data, places[Y.indices], Y.indptr), shape=(Y.shape[0], len(column)))
+        matched.sort_indices()
+        return matched, np.array(list(column), dtype=np.str_) if len(column) > len(known) else known
+
+    def _names_of_columns(self, n_columns: int) -> NDArray[Any]:
+        """Names of the columns of an indicator that came without: further numbers, where names are numbers."""
+        known = self.label_names_
+        if n_columns == len(known):
+            return known
+        numbered = np.arange(n_columns).astype(np.str_)
+        if n_columns > len(known) and np.array_equal(known, numbered[: len(known)]):
+            return numbered
+        raise DataError(
+            f"Y has {n_columns} columns, but the model knows {len(known)} labels: name the columns by label_names."
+        )
+
+
+def _known_classes(y: Any, classes: NDArray[Any]) -> sparse.csr_array:
+    values = np.asarray(y).ravel()
+    columns = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+    unknown = np.flatnonzero(classes[columns] != values)
+    if unknown.size:
+        raise DataError(
+            f"Row {unknown[0]} is of the class {values[unknown[0]]!r}, which this classifier does not know; with one "
+            "class per row, new classes need a new fit."
+        )
+    rows = np.arange(len(values) + 1)
+    ones = np.ones(len(values), dtype=np.float32)
+    return sparse.csr_array((ones, columns.astype(np.int32), rows), shape=(len(values), len(classes)))
+
+
+def _row_numbers(rows: Any, n_samples: int) -> NDArray[np.intp]:
+    numbers = np.atleast_1d(np.asarray(rows))
+    if numbers.ndim != 1 or numbers.size == 0 or not np.issubdtype(numbers.dtype, np.integer):
+        raise DataError("forget_rows takes the numbers of training rows: one, or a list of them.")
+    wrong = numbers[(numbers < 0) | (numbers >= n_samples)]
+    if wrong.size:
+        raise DataError(f"There is no training row {wrong[0]}: they are numbered from 0 to {n_samples - 1}.")
+    return np.unique(numbers).astype(np.intp)
+
+
+def _like(kept: Any, X: Any) -> Any:
+    """Rows in the form and precision of those that are kept."""
+    if sparse.issparse(kept):
+        return sparse.csr_array(X).astype(kept.dtype, copy=False)
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=kept.dtype)
+
+
+def _stacked(above: Any, below: Any) -> Any:
+    return sparse.vstack([above, below], format="csr") if sparse.issparse(above) else np.concatenate([above, below])
