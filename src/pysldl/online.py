@@ -184,7 +184,7 @@ def _known_classes(y: Any, classes: NDArray[Any]) -> sparse.csr_array:
     unknown = np.flatnonzero(classes[columns] != values)
     if unknown.size:
         raise DataError(
-            f"Row {unknown[0]} is of the class {values[unknown[0]]!r}, which this classifier does not know; with one "
+            f"Row {unknown[0]} is of the class {values[unknown[0]]}, which this classifier does not know; with one "
             "class per row, new classes need a new fit."
         )
     rows = np.arange(len(values) + 1)
