@@ -1,0 +1,74 @@
+"""Linear scores of given candidates: one sparse weight vector a label, a few labels a row."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.kernels import compiled
+
+__all__ = ["score_candidates"]
+
+PLAIN_BLOCK = 20_000
+
+
+def score_candidates(
+    X: sparse.csr_array, labels: NDArray[np.int64], W: sparse.csr_array, bias: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """``x_i · w_l + b_l`` for every candidate ``l`` of every row ``i``.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features), float32
+    labels : ndarray of shape (n_rows, m), int64
+        -1 for none.
+    W : csr_array of shape (n_labels, n_features), float32
+    bias : ndarray of shape (n_labels,), float32
+
+    Returns
+    -------
+    ndarray of shape (n_rows, m), float32
+        -inf beside a label of -1.
+    """
+    if compiled():
+        return _compiled_score()(
+            X.indptr, X.indices, X.data, X.shape[1], labels, W.indptr, W.indices, W.data, bias
+        )  # fmt: skip
+    scores = np.full(labels.shape, -np.inf, dtype=np.float32)
+    rows, slots = np.nonzero(labels >= 0)
+    for start in range(0, len(rows), PLAIN_BLOCK):
+        row, slot = rows[start : start + PLAIN_BLOCK], slots[start : start + PLAIN_BLOCK]
+        label = labels[row, slot]
+        scores[row, slot] = X[row].multiply(W[label]).sum(axis=1) + bias[label]
+    return scores
+
+
+@cache
+def _compiled_score() -> Any:
+    from numba import njit, prange
+
+    @njit(parallel=True, cache=True)
+    def score(xp, xi, xd, n_features, labels, wp, wi, wd, bias):  # type: ignore[no-untyped-def]
+        n_rows, m = labels.shape
+        scores = np.full((n_rows, m), -np.inf, np.float32)
+        n_parts = 64
+        for part in prange(n_parts):
+            x = np.zeros(n_features, np.float32)
+            for row in range(n_rows * part // n_parts, n_rows * (part + 1) // n_parts):
+                for at in range(xp[row], xp[row + 1]):
+                    x[xi[at]] = xd[at]
+                for slot in range(m):
+                    label = labels[row, slot]
+                    if label < 0:
+                        continue
+                    total = bias[label]
+                    for at in range(wp[label], wp[label + 1]):
+                        total += x[wi[at]] * wd[at]
+                    scores[row, slot] = total
+                for at in range(xp[row], xp[row + 1]):
+                    x[xi[at]] = 0
+        return scores
+
+    return score

@@ -1,0 +1,110 @@
+"""Every compiled loop gives what its plain twin gives."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import pysldl.kernels.candidates
+import pysldl.kernels.margins
+import pysldl.kernels.postings
+import pysldl.kernels.voting
+from pysldl.kernels.candidates import score_candidates
+from pysldl.kernels.margins import fit_margins
+from pysldl.kernels.postings import heaviest_terms, search_postings
+from pysldl.kernels.voting import vote_top
+
+pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop to compare")
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """Call a function as if numba were not there."""
+
+    def call(function, *arguments, **keywords):
+        module = getattr(pysldl.kernels, function.__module__.rsplit(".", 1)[1])
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "compiled", lambda: False)
+            return function(*arguments, **keywords)
+
+    return call
+
+
+@pytest.fixture
+def world():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((300, 80), density=0.15, rng=rng, format="csr", dtype=np.float32)
+    X.data = np.round(X.data, 1)  # so that ties happen
+    Y = sparse.csr_array((rng.random((300, 25)) < 0.1).astype(np.float32))
+    return X, Y
+
+
+@pytest.mark.parametrize("k", [1, 7, 400])
+@pytest.mark.parametrize("left_out", [False, True])
+def test_search(world, plain, k, left_out):
+    X, _ = world
+    queries = heaviest_terms(X, 5)
+    rows = np.arange(300) if left_out else None
+    fast = search_postings(queries, sparse.csr_array(X.T), k, rows)
+    slow = plain(search_postings, queries, sparse.csr_array(X.T), k, rows)
+    np.testing.assert_allclose(fast[1], slow[1], rtol=1e-5, atol=1e-6)
+    assert (fast[0] == slow[0]).mean() > 0.99  # sums round differently, and some ties turn
+    if left_out:
+        assert not (fast[0] == rows[:, None]).any()
+
+
+def test_heaviest_terms_are_the_largest(world):
+    X, _ = world
+    cut = heaviest_terms(X, 3)
+    for row in range(20):
+        values = X[[row]].data
+        assert sorted(cut[[row]].data) == sorted(np.sort(values)[-3:])
+
+
+def test_votes(world, plain):
+    _, Y = world
+    rng = np.random.default_rng(1)
+    neighbors = rng.integers(-1, 300, (50, 9))
+    weights = rng.random((50, 9)).astype(np.float32) + 0.1
+    fast, slow = vote_top(neighbors, weights, Y, 6), plain(vote_top, neighbors, weights, Y, 6)
+    assert (fast[0] == slow[0]).all()
+    np.testing.assert_allclose(fast[1], slow[1], rtol=1e-5)
+
+
+def test_scores_of_candidates(world, plain):
+    X, _ = world
+    rng = np.random.default_rng(2)
+    W = sparse.random_array((25, 80), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    bias = rng.random(25).astype(np.float32)
+    labels = rng.integers(-1, 25, (300, 6))
+    fast, slow = score_candidates(X, labels, W, bias), plain(score_candidates, X, labels, W, bias)
+    np.testing.assert_allclose(fast, slow, rtol=1e-4, atol=1e-5)
+    dense = X.toarray() @ W.toarray().T + bias
+    assert fast[5, 2] == pytest.approx(dense[5, labels[5, 2]], rel=1e-4) or labels[5, 2] < 0
+
+
+def test_margins(world, plain):
+    X, Y = world
+    signs = 2.0 * Y.toarray() - 1.0
+    signs[np.random.default_rng(3).random(signs.shape) < 0.3] = 0.0  # rows that are no part of a label's problem
+    signs[:, 3] = np.abs(signs[:, 3])  # only rows with the label
+    signs[:, 4] = 0.0  # no rows at all
+    pairs = sparse.csc_array(signs.astype(np.float32))
+    settings = {"max_epochs": 2000, "tol": 1e-4, "min_weight": 0.0}
+    fast, slow = fit_margins(X, pairs, **settings), plain(fit_margins, X, pairs, **settings)
+    np.testing.assert_allclose(fast[0].toarray(), slow[0].toarray(), atol=2e-3)
+    np.testing.assert_allclose(fast[1], slow[1], atol=2e-3)
+    assert fast[1][3] == 1.0 and fast[1][4] == -1.0
+
+
+def test_number_of_threads_changes_nothing(world):
+    import numba
+
+    X, Y = world
+    pairs = sparse.csc_array((2.0 * Y.toarray() - 1.0).astype(np.float32))
+    before = numba.get_num_threads()
+    one, two = [], []
+    for threads, found in ((1, one), (min(2, before), two)):
+        numba.set_num_threads(threads)
+        found += [*search_postings(X, sparse.csr_array(X.T), 5), fit_margins(X, pairs)[1]]
+    numba.set_num_threads(before)
+    assert all((a == b).all() for a, b in zip(one, two, strict=True))
