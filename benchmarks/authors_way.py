@@ -129,7 +129,7 @@ def as_table(results: list[dict[str, Any]], caption: str) -> Table:
         "The same steps, written two ways",
         caption,
         "",
-        (*(f"{stage} s" for stage in STAGES), "all s", "times faster", "peak MB", *authors["metrics"]),
+        (*(f"{stage} s" for stage in STAGES), "all s", "times faster", "peak MiB", *authors["metrics"]),
         tuple(Row(result["side"], cells(result)) for result in results),
         notes=tuple(notes),
     )
