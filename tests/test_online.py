@@ -120,6 +120,13 @@ def test_scores_of_every_decoder_are_those_of_a_refit(data, halves, decoder):
     )
 
 
+def test_conjugate_gradients_go_on_instead_of_starting_again(data):
+    vectors = np.random.default_rng(0).normal(size=(data.n_labels, 12)).astype(np.float32)
+    clf = frozen(vectors, solver="cg").fit(data.X[:-1], data.Y[:-1])
+    steps = clf.mapping_.n_iter_
+    assert clf.partial_fit(data.X[-1:], data.Y[-1:]).mapping_.n_iter_ < 0.8 * steps
+
+
 EMBEDDINGS = {
     "gaussian": GaussianLabelEmbedding(16, max_steps=60),
     "random": RandomLabelEmbedding(16),

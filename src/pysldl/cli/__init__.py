@@ -32,7 +32,19 @@ app = App(
 )
 
 # Each is the function of that name in the module of that name, which imports what is heavy only when it runs.
-COMMANDS = ("demo", "fit", "predict", "evaluate", "inspect", "serve", "datasets", "reproduce", "stats", "version")
+COMMANDS = (
+    "demo",
+    "fit",
+    "update",
+    "predict",
+    "evaluate",
+    "inspect",
+    "serve",
+    "datasets",
+    "reproduce",
+    "stats",
+    "version",
+)
 for position, name in enumerate(COMMANDS):
     app.command(getattr(import_module(f"{__name__}.{name}"), name), name=name, sort_key=position)
 

@@ -13,8 +13,8 @@ __all__ = ["STANDARD_INPUT", "Data", "Reading"]
 STANDARD_INPUT = "-"
 
 
-def _refuse_options(_: Any, word: str) -> None:
-    if word.startswith("-") and word != STANDARD_INPUT:
+def _refuse_options(_: Any, word: str | None) -> None:
+    if word is not None and word.startswith("-") and word != STANDARD_INPUT:
         raise ValueError(f"there is no option {word}")
 
 

@@ -1,0 +1,181 @@
+"""`sldl update`: a model learns further rows, or forgets some, and takes the place of its old version."""
+
+import shutil
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pysldl.cli._output import console, facts, print_json
+from pysldl.cli._reading import Data, Reading
+from pysldl.exceptions import DataError
+
+if TYPE_CHECKING:
+    from pysldl.cli._model import Features, Model
+    from pysldl.datasets import Dataset
+
+__all__ = ["parse_row_numbers", "update"]
+
+NAMES_SHOWN = 10
+
+
+def update(
+    model: Path,
+    data: Data | None = None,
+    /,
+    *,
+    forget: str | None = None,
+    split: str | None = None,
+    features: Literal["auto", "raw", "tfidf"] = "auto",
+    keep: Path | None = None,
+    reading: Reading | None = None,
+    json: bool = False,
+) -> int:
+    """Add rows to a model, with labels it may never have heard of, or take rows out; nothing is refitted.
+
+    Examples: `sldl update posts new-posts.jsonl`, `sldl update posts --forget 17,100-120 --keep posts-before`
+
+    The model must have been fitted with `--set online=true`. The new version takes the folder's name in one step:
+    whoever reads the folder finds the old one or the new one, whole.
+
+    Parameters
+    ----------
+    model : Path
+        Folder that `sldl fit --set online=true` wrote.
+    data : str, optional
+        Rows to add: a file, a name of the catalog, or - for standard input.
+    forget : str, optional
+        Training rows to take out before any are added, by number: `17,100-120`. They are counted from 0 in the order
+        they were learned; those behind a removed row move up.
+    split : str, optional
+        Only the rows of this split of the data. Default: all.
+    features : {"auto", "raw", "tfidf"}
+        How to take raw term counts; auto does what was done in fitting.
+    keep : Path, optional
+        Folder to leave the old version in.
+    reading : Reading, optional
+    json : bool
+        Print one JSON object.
+    """
+    from pysldl.cli._data import choose_rows, read_data
+    from pysldl.cli._model import open_model
+    from pysldl.persistence import save_model
+
+    if data is None and forget is None:
+        raise DataError("There is nothing to do: give DATA to add rows from, or --forget with rows to take out.")
+    if keep is not None and keep.exists():
+        raise DataError(f"{keep}: exists already. Choose another folder for the old version.")
+    opened = open_model(model)
+    classifier = opened.classifier
+    if not hasattr(classifier, "partial_fit"):
+        raise DataError(f"{model}: was not fitted to learn on. Fit it again with: sldl fit DATA --set online=true.")
+
+    started = time.perf_counter()
+    known, n_before = set(classifier.label_names_.tolist()), classifier.n_samples_
+    if forget is not None:
+        classifier.forget_rows(parse_row_numbers(forget, n_before))
+    n_forgotten = n_before - classifier.n_samples_
+    name, part = None, None
+    if data is not None:
+        dataset = read_data(data, reading, n_features=classifier.n_features_in_)
+        rows, part = choose_rows(dataset, split)
+        name = dataset.name
+        _add(opened, rows, features)
+    seconds = time.perf_counter() - started
+    new_labels = [str(label) for label in classifier.label_names_.tolist() if label not in known]
+
+    change = {
+        "data": name,
+        "split": part,
+        "n_added": classifier.n_samples_ - n_before + n_forgotten,
+        "n_forgotten": n_forgotten,
+        "n_new_labels": len(new_labels),
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    about = opened.manifest.extra
+    extra = about | {"n_samples": classifier.n_samples_, "updates": [*about.get("updates", []), change]}
+    _check_unchanged(opened)
+    if keep is not None:
+        _copy_aside(model, keep)
+    save_model(classifier, model, extra=extra, overwrite=True)
+
+    result = {
+        "model": str(model),
+        **change,
+        "n_samples": classifier.n_samples_,
+        "n_labels": len(classifier.label_names_),
+        "new_labels": new_labels,
+        "version": len(extra["updates"]) + 1,
+        "previous": None if keep is None else str(keep),
+        "seconds": round(seconds, 3),
+    }
+    if json:
+        print_json(result)
+    else:
+        console().print(facts(result | {"new_labels": _shortened(new_labels)}))
+    return 0
+
+
+def parse_row_numbers(text: str, n_rows: int) -> list[int]:
+    """``"17,100-120"`` as numbers of ``n_rows`` rows, both ends included.
+
+    Examples
+    --------
+    >>> parse_row_numbers("4,7-9", 20)
+    [4, 7, 8, 9]
+    """
+    numbers: list[int] = []
+    for word in text.split(","):
+        first, dash, last = word.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+            raise DataError(f"--forget {text}: expected row numbers and ranges of them, such as 17,100-120.")
+        if int(last or first) >= n_rows:
+            raise DataError(f"--forget {text}: there is no training row {last or first}; the last is {n_rows - 1}.")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def _add(opened: "Model", rows: "Dataset", features: "Features") -> None:
+    """Learn the rows, their labels matched by name; by position where the data has no names for them."""
+    import numpy as np
+
+    X: Any = opened.rows_of(rows, features)
+    known = opened.classifier.label_names_
+    unnamed = np.array_equal(rows.label_names, np.arange(rows.n_labels).astype(np.str_))
+    if unnamed and len(known) == rows.n_labels:
+        opened.classifier.partial_fit(X, rows.Y)
+        return
+    if unnamed and not np.array_equal(known, np.arange(len(known)).astype(np.str_)):
+        raise DataError(
+            f"{rows.name}: has {rows.n_labels} labels without names, but {opened.path} knows {len(known)} by name."
+        )
+    # A split need not carry every label of its data set; those that it does not are none of the model's concern.
+    carried = np.flatnonzero(np.bincount(rows.Y.indices, minlength=rows.n_labels))
+    if carried.size == 0:
+        raise DataError(f"{rows.name}: carries no label at all, so there is nothing to learn from it.")
+    opened.classifier.partial_fit(X, rows.Y[:, carried], label_names=rows.label_names[carried].tolist())
+
+
+def _check_unchanged(opened: "Model") -> None:
+    """Refuse to replace a version that this one does not come from."""
+    from pysldl.persistence import read_manifest
+
+    if read_manifest(opened.path) != opened.manifest:
+        raise DataError(f"{opened.path}: was replaced by another process meanwhile. Nothing was changed; try again.")
+
+
+def _copy_aside(model: Path, keep: Path) -> None:
+    """Copy the old version to ``keep``, whole or not at all."""
+    from pysldl.persistence.folder import put_in_place, temporary_folder
+
+    try:
+        with temporary_folder(keep.resolve()) as folder:
+            shutil.copytree(model, folder, dirs_exist_ok=True)
+            put_in_place(folder, keep.resolve())
+    except OSError as error:
+        raise DataError(f"{keep}: the old version cannot be kept there: {error.strerror or error}.") from error
+
+
+def _shortened(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more; --json shows all" if len(names) > NAMES_SHOWN else ""
+    return ", ".join(names[:NAMES_SHOWN]) + more
