@@ -25,6 +25,7 @@ def serve(
     max_rows: int = 1000,
     max_k: int = 100,
     timeout: float = 30.0,
+    read_timeout: float = 10.0,
     queue: int = 64,
     json: bool = False,
 ) -> int:
@@ -55,6 +56,8 @@ def serve(
         Most labels of an input, and most entries of any list in an answer.
     timeout : float
         Seconds until a request that cannot be answered is given up.
+    read_timeout : float
+        Seconds that a client may take to send its request.
     queue : int
         Requests that may wait in a worker; further ones are told to come back (status 503).
     json : bool
@@ -73,7 +76,14 @@ def serve(
     from pysldl.memory import parse_bytes
     from pysldl.serve.settings import Settings
 
-    for option, value in (("workers", workers), ("max-rows", max_rows), ("max-k", max_k), ("timeout", timeout)):
+    positive = {
+        "workers": workers,
+        "max-rows": max_rows,
+        "max-k": max_k,
+        "timeout": timeout,
+        "read-timeout": read_timeout,
+    }
+    for option, value in positive.items():
         if value is not None and not value > 0:
             raise DataError(f"--{option} must be positive, but is {value}.")
     if queue < 0:
@@ -87,6 +97,7 @@ def serve(
         max_rows=max_rows,
         max_k=max_k,
         timeout=timeout,
+        read_timeout=read_timeout,
         queue=queue,
         token=_token(token_file),
     )

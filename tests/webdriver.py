@@ -1,9 +1,11 @@
-"""The few commands of the W3C WebDriver protocol that the browser test needs, over plain HTTP."""
+"""The few commands of the W3C WebDriver protocol that the browser tests need, over plain HTTP."""
 
+import base64
 import json
 import re
 import subprocess
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -62,8 +64,8 @@ class Browser:
         finally:
             self._stop()
 
-    def open(self, page: Path) -> None:
-        self._call("POST", f"{self._session}/url", {"url": page.resolve().as_uri()})
+    def open(self, page: Path | str) -> None:
+        self._call("POST", f"{self._session}/url", {"url": _address(page)})
 
     def run(self, script: str, *arguments: Any) -> Any:
         """Run JavaScript in the page and return its value."""
@@ -73,17 +75,34 @@ class Browser:
         self._call("POST", f"{self._element(selector)}/click", {})
 
     def press(self, selector: str, key: str) -> None:
+        """Type keys into an element."""
         self._call("POST", f"{self._element(selector)}/value", {"text": key})
 
     def resize(self, width: int, height: int) -> None:
         self._call("POST", f"{self._session}/window/rect", {"width": width, "height": height})
+
+    def wait_for(self, script: str, *arguments: Any, seconds: float = 15) -> Any:
+        """Run an expression until it has a value that is true, and return that."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if found := self.run(f"return {script}", *arguments):
+                return found
+            time.sleep(0.05)
+        raise TimeoutError(f"in vain for {seconds} s: {script}")
+
+    def screenshot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self._call("GET", f"{self._session}/screenshot")))
+
+    def command(self, name: str, **parameters: Any) -> Any:
+        """Run a command of Chromium's own protocol."""
+        return self._call("POST", f"{self._session}/goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def console(self) -> list[str]:
         """Return what the console said at level WARNING or SEVERE since the last call."""
         entries = self._call("POST", f"{self._session}/se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] in ("WARNING", "SEVERE")]
 
-    def requested(self, page: Path) -> set[str]:
+    def requested(self, page: Path | str) -> set[str]:
         """Return the addresses that a page which was opened asked for since the last call, its own included."""
         entries = self._call("POST", f"{self._session}/se/log", {"type": "performance"})
         events = [json.loads(entry["message"])["message"] for entry in entries]
@@ -91,7 +110,7 @@ class Browser:
             event["params"]["request"]["url"]
             for event in events
             if event["method"] == "Network.requestWillBeSent"
-            and event["params"]["documentURL"] == page.resolve().as_uri()
+            and event["params"]["documentURL"].partition("#")[0] == _address(page)
         }
 
     def _element(self, selector: str) -> str:
@@ -125,3 +144,7 @@ class Browser:
         if self._driver.stdout is not None:
             self._driver.stdout.close()
         self._profile.cleanup()
+
+
+def _address(page: Path | str) -> str:
+    return page if isinstance(page, str) else page.resolve().as_uri()
