@@ -22,7 +22,7 @@ from pysldl.mapping import RidgeMapping
 from pysldl.memory import require_memory
 from pysldl.online import OnlineLearning
 from pysldl.progress import ProgressCallback
-from pysldl.relations import LabelRelation, label_relations
+from pysldl.relations import Relations, label_relations
 
 __all__ = ["SLDLClassifier"]
 
@@ -182,7 +182,7 @@ class SLDLClassifier(OnlineLearning):
 
     def label_relations(
         self, top: int | None = 20, *, label: str | int | None = None, per_label: int = 1, min_count: int = 2
-    ) -> list[LabelRelation]:
+    ) -> Relations:
         """Directed relations between labels: "cloud implies sky", with KL both ways and the counts behind it.
 
         Parameters

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.display import bar, html_table, text_table
 from pysldl.embedding.divergence import kl_divergence
 
-__all__ = ["LabelRelation", "label_relations"]
+__all__ = ["LabelRelation", "Relations", "label_relations"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,47 @@ class LabelRelation:
         )
 
 
+class Relations(list[LabelRelation]):
+    """A list of relations that shows itself as a table, in a terminal and in a notebook."""
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return Relations(found) if isinstance(at, slice) else found
+
+    def __str__(self) -> str:
+        if not self:
+            return "no relations"
+        columns = ("label", "implies", "KL", "reverse", "rows", "of", "share")
+        return text_table(
+            columns,
+            [
+                (
+                    r.source,
+                    r.target,
+                    r.kl,
+                    r.kl_reverse,
+                    r.n_both,
+                    r.n_source,
+                    f"{r.confidence:.0%}".rjust(len("share")),
+                )
+                for r in self
+            ],
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        if not self:
+            return "<p>no relations</p>"
+        rows = [
+            (r.source, r.target, r.kl, r.kl_reverse, f"{r.n_both} of {r.n_source}", bar(r.confidence, 1.0))
+            for r in self
+        ]
+        title = "Directed relations: KL small to what a label implies, larger back"
+        return html_table(title, ("label", "implies", "KL", "reverse", "rows with both", ""), rows)
+
+
 def label_relations(
     mu: NDArray[Any],
     log_var: NDArray[Any],
@@ -58,7 +100,7 @@ def label_relations(
     per_label: int = 1,
     min_count: int = 2,
     of: int | None = None,
-) -> list[LabelRelation]:
+) -> Relations:
     """The strongest directed relations between labels.
 
     For every label its ``per_label`` nearest by KL(label ‖ other), kept where the divergence back is larger: then the
@@ -82,7 +124,7 @@ def label_relations(
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     kept = np.flatnonzero(counts >= max(min_count, 1))
     if kept.size < 2:
-        return []
+        return Relations()
     D = kl_divergence(mu[kept], log_var[kept])
     np.fill_diagonal(D, np.inf)
     width = min(per_label, kept.size - 1)
@@ -96,7 +138,7 @@ def label_relations(
     source, target, forward, backward = source[directed], target[directed], forward[directed], backward[directed]
     order = np.argsort(-(backward - forward) / (backward + forward), kind="stable")[:top]
     together = sparse.csr_array(Y.T)
-    return [
+    return Relations(
         LabelRelation(
             source=str(names[i]),
             target=str(names[j]),
@@ -107,4 +149,4 @@ def label_relations(
             n_both=int((together[[i]] @ Y[:, [j]]).sum()),
         )
         for at, i, j in zip(order, kept[source[order]], kept[target[order]], strict=True)
-    ]
+    )
