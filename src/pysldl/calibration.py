@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.isotonic import IsotonicRegression
 
+from pysldl.held_out import summarise
 from pysldl.topk import top_k
 
 __all__ = ["ScoreCalibration"]
@@ -26,19 +27,33 @@ class ScoreCalibration(BaseEstimator):
         Labels that score at least this are predicted.
     left_out_f1_ : float
         Micro-F1 on the left-out rows at that threshold.
+    held_out_ : dict
+        How good the model was on the left-out rows, see :func:`~pysldl.held_out.summarise`. A model that was saved by
+        an older version has none.
     """
 
-    _saved_state = ("scores_", "probabilities_", "threshold_", "left_out_f1_")
+    _saved_state = ("scores_", "probabilities_", "threshold_", "left_out_f1_", "held_out_")
 
     def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
         """Learn from left-out ``scores`` (n_rows, n_labels), CSR or dense, of rows with labels ``Y``."""
         labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
+        floor = 0.0 if sparse.issparse(scores) else float(best[labels >= 0].min(initial=0.0))
+        self._fit_ranked(labels, best, Y, floor)
+        self.held_out_ = summarise(
+            labels,
+            best,
+            Y,
+            lambda some, scored, true: ScoreCalibration()._fit_ranked(some, scored, true, floor).probability,
+        )
+        return self
+
+    def _fit_ranked(self, labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_array, floor: float) -> Self:
+        """Learn from the best labels of every row and their scores; all others score at most ``floor``."""
         rows, slots = np.nonzero(labels >= 0)
         score = best[rows, slots].astype(np.float64)
         hit = np.asarray(Y[rows, labels[rows, slots]], dtype=np.float64).ravel()
         # All labels below a row's best are one point: the share of them that applied after all.
         n_rest = max(Y.shape[0] * Y.shape[1] - score.size, 1)
-        floor = 0.0 if sparse.issparse(scores) else float(score.min(initial=0.0))
         curve = IsotonicRegression(y_min=0.0, y_max=1.0).fit(
             np.append(score, floor),
             np.append(hit, (Y.nnz - hit.sum()) / n_rest),
