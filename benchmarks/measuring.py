@@ -101,7 +101,7 @@ def measured_apart(
 ) -> dict[str, Any]:
     """Run ``script --worker OPTIONS RESULT`` in a process of its own and return what it answers.
 
-    The process uses at most ``threads`` threads, and what it prints goes to the standard error stream.
+    The process uses at most ``threads`` threads. What it prints is dropped, but for the reason of a failure.
     """
     limits = dict.fromkeys(
         ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"),
@@ -111,7 +111,7 @@ def measured_apart(
         result = Path(folder, "result.json")
         command = [str(python), str(script), "--worker", json.dumps(options), str(result)]
         process = subprocess.run(
-            command, env=os.environ | limits, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False
+            command, env=os.environ | limits, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
         )
         if process.returncode or not result.exists():
             lines = process.stderr.strip().splitlines() or ["no message"]

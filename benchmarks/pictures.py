@@ -1,6 +1,6 @@
 """Figures of the benchmarks. Shape and hatch say all that colour does, so they can be read in grey."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -29,11 +29,13 @@ LINES = tuple(zip("os^Dv<>pX*", ("-", "--", "-.", ":", "-", "--", "-.", ":", "-"
 
 
 def draw_comparison(
-    results: Mapping[str, Sequence[dict[str, Any]]], metrics: Sequence[str], costs: Mapping[str, str], path: Path
+    results: Mapping[str, Sequence[dict[str, Any]]],
+    peers: Collection[str],
+    metrics: Sequence[str],
+    costs: Mapping[str, str],
+    path: Path,
 ) -> None:
     """Bars for every system, a row of panels a data set and a panel a metric or cost; hatched bars are peers."""
-    from environments import PEERS
-
     finished = {name: [r for r in rows if "error" not in r] for name, rows in results.items()}
     finished = {name: rows for name, rows in finished.items() if rows}
     if not finished:
@@ -48,7 +50,7 @@ def draw_comparison(
             for axes, key in zip(line, shown, strict=True):
                 values = [100 * row["metrics"][key] if key in metrics else row[key] for row in rows]
                 for place, (system, value) in enumerate(zip(systems, values, strict=True)):
-                    axes.barh(place, value, **(PEER if system in PEERS else OURS))
+                    axes.barh(place, value, **(PEER if system in peers else OURS))
                     axes.annotate(f"{value:.1f}", (value, place), (2, 0), textcoords="offset points", va="center")
                 axes.set_yticks(range(len(systems)), [fill(system, 28) for system in systems])
                 axes.set_title(costs.get(key, f"{key}, per cent"))

@@ -44,8 +44,8 @@ def as_table(dataset: str, found: dict[str, dict[str, list[float]]], caption: st
         trained, random = found["trained"][metric], found["random"][metric]
         difference = np.subtract(trained, random)
         return (
-            Cell(np.mean(random)),
-            Cell(np.mean(trained)),
+            Cell(float(np.mean(random))),
+            Cell(float(np.mean(trained))),
             Cell(difference.mean(), std=difference.std(ddof=1), signed=True),
             Cell(paired_p_value(trained, random), decimals=5),
         )

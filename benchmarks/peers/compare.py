@@ -24,6 +24,7 @@ from pysldl.datasets import Dataset, write_xc
 from pysldl.experiments.files import slug, write_atomically
 from pysldl.experiments.tables import Cell, Row, Table, write_table
 from pysldl.metrics import evaluate, inverse_propensity
+from specification import check_preset
 
 ADAPTERS = {"omikuji": "omikuji_forest", "napkinxc": "napkinxc_tree", "pecos": "pecos_linear"}
 SYSTEMS = (*PEERS, "fast", "accurate")
@@ -88,7 +89,7 @@ class Comparison:
             result |= measured_apart(WORKER, options, python=python, threads=threads)
             metrics = evaluate(self._Y_test, np.load(labels, allow_pickle=False), self._weights)
             result["metrics"] = {name: metrics[name] for name in METRICS}
-        except (WorkerError, OSError) as error:
+        except WorkerError as error:
             result["error"] = str(error)
         write_atomically(path, json.dumps(result, indent=2))
         return result
@@ -163,6 +164,11 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_data_options(parser)
     options = parser.parse_args()
+    for system in options.only:
+        if system not in PEERS:
+            check_preset(parser, system)
+        elif not PEERS[system].python(system).exists():
+            parser.error(f"{system} is not installed: run {Path(__file__).with_name('make_environments.py')} first")
 
     comparisons = [Comparison(name, options.data_dir, options.out, options.rows) for name in options.datasets]
     # Repeats go round by round, so that a slow minute of the machine does not fall on one system alone.
@@ -178,7 +184,7 @@ def main() -> None:
         write_table(table, comparison.folder)
         if not options.json:
             print(table.to_markdown())
-    draw_comparison(results, METRICS, COSTS, options.out / "peers")
+    draw_comparison(results, PEERS, METRICS, COSTS, options.out / "peers")
     if options.json:
         print(json.dumps(results, indent=2))
 

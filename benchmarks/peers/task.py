@@ -34,8 +34,8 @@ class Task:
     def read(cls, folder: str | Path) -> "Task":
         """Read what the comparison wrote."""
         folder = Path(folder)
-        matrices = (sparse.csr_matrix(sparse.load_npz(folder / f"{name}.npz")) for name in ("X", "Y", "X_test"))
-        return cls(*matrices, folder / "train.txt")
+        X, Y, X_test = (sparse.csr_matrix(sparse.load_npz(folder / f"{name}.npz")) for name in ("X", "Y", "X_test"))
+        return cls(X, Y, X_test, folder / "train.txt")
 
 
 class System:

@@ -1,0 +1,211 @@
+"""Does the cost follow the rows and their nonzeros, or the number of labels? From a thousand labels to a million.
+
+Synthetic rows: features and assignments stay as many as they are while the labels grow. Each number of labels runs in
+a process of its own and, once finished, is a JSON file in the results folder; what has its file is not run again.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from measuring import Clock, WorkerError, answer, measured_apart
+from pysldl.experiments.files import slug, write_atomically
+from pysldl.experiments.tables import Cell, Row, Table, write_table
+from pysldl.metrics import evaluate
+from specification import check_preset, read_preset
+from stages import stages_watched
+
+LABELS_PER_ROW = 5
+TERMS_PER_ROW = 40
+OWN_TERMS = 0.7
+WARM_UP_ROWS = 500
+
+
+def zipf_rows(
+    n_rows: int, n_features: int, n_labels: int, exponent: float, seed: int
+) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Rows with five labels and forty terms each, whatever the number of labels.
+
+    Labels are drawn by Zipf's law: the j-th label with a probability proportional to ``1 / j ** exponent``. A row has
+    one term in each of forty equal ranges of features: either a term that belongs to one of its labels or, three times
+    in ten, any.
+
+    Returns
+    -------
+    X : csr_array of shape (n_rows, n_features), float32
+    Y : csr_array of shape (n_rows, n_labels), float32
+    """
+    rng = np.random.default_rng(seed)
+    labels = _distinct_labels(rng, n_rows, n_labels, exponent)
+    width = n_features // TERMS_PER_ROW
+    source = labels[:, np.arange(TERMS_PER_ROW) % LABELS_PER_ROW]
+    own = _hashed(source, np.arange(TERMS_PER_ROW)) % width
+    terms = np.where(rng.random(own.shape) < OWN_TERMS, own, rng.integers(0, width, own.shape))
+    terms += width * np.arange(TERMS_PER_ROW)
+    weights = rng.random(terms.shape, dtype=np.float32) + np.float32(0.5)
+    return _rows(terms, weights, n_features), _rows(
+        np.sort(labels, axis=1), np.ones(labels.shape, np.float32), n_labels
+    )
+
+
+def _distinct_labels(rng: np.random.Generator, n_rows: int, n_labels: int, exponent: float) -> NDArray[np.int64]:
+    """Five different labels a row: rows in which one came twice are drawn again."""
+    cumulative = np.cumsum(np.arange(1, n_labels + 1, dtype=np.float64) ** -exponent)
+    labels = np.zeros((n_rows, LABELS_PER_ROW), dtype=np.int64)
+    again = np.arange(n_rows)
+    while again.size:
+        drawn = rng.random((again.size, LABELS_PER_ROW)) * cumulative[-1]
+        labels[again] = np.searchsorted(cumulative, drawn, side="right")
+        again = again[(np.diff(np.sort(labels[again], axis=1), axis=1) == 0).any(axis=1)]
+    return labels
+
+
+def _hashed(labels: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A fixed number, as good as random, for each label and place."""
+    mixed = (labels * 2654435761 + place * 40503) & 0xFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 15)) * 2246822519) & 0xFFFFFFFF
+    return mixed ^ (mixed >> 13)
+
+
+def _rows(columns: NDArray[np.int64], values: NDArray[np.float32], n_columns: int) -> sparse.csr_array:
+    n_rows, per_row = columns.shape
+    indptr = np.arange(0, n_rows * per_row + 1, per_row, dtype=np.int32)
+    return sparse.csr_array((values.ravel(), columns.ravel().astype(np.int32), indptr), shape=(n_rows, n_columns))
+
+
+def measure(options: dict[str, Any]) -> dict[str, Any]:
+    """One number of labels: seconds and memory of every stage of fit and of prediction."""
+    n_rows, n_test = options["rows"], options["test_rows"]
+    X, Y = zipf_rows(n_rows + n_test, options["features"], options["labels"], options["exponent"], seed=0)
+    X, X_test, Y, Y_test = X[:n_rows], X[n_rows:], Y[:n_rows], Y[n_rows:]
+    clock = Clock()
+    with clock("warm-up"):
+        few = slice(0, WARM_UP_ROWS)
+        read_preset(options["preset"]).fit(X[few], Y[few]).predict_topk(X_test[few], k=5)
+    classifier = read_preset(options["preset"])
+    with stages_watched(clock, classifier):
+        with clock("fit"):
+            classifier.fit(X, Y)
+        with clock("predict"):
+            labels, _ = classifier.predict_topk(X_test, k=5)
+    return {
+        "n_labels": options["labels"],
+        "n_labels_seen": int(np.unique(Y.indices).size),
+        "n_rows": n_rows,
+        "n_assignments": int(Y.nnz),
+        "n_nonzeros": int(X.nnz),
+        "fit_s": clock.seconds("fit"),
+        "predict_s": clock.seconds("predict"),
+        "peak_mb": clock.peak_mb(),
+        "warm_up_s": clock.seconds("warm-up"),
+        "stages": {path: spent for path, spent in clock.as_json().items() if path != "warm-up"},
+        "P@1": evaluate(Y_test, labels)["P@1"],
+    }
+
+
+def as_table(runs: list[dict[str, Any]], caption: str, failures: list[str]) -> Table:
+    """A row a number of labels: seconds and peak memory of every stage, and how the seconds grew."""
+    stages = list(dict.fromkeys(stage for run in runs for stage in run["stages"]))
+
+    def cells(run: dict[str, Any]) -> tuple[Cell, ...]:
+        spent = [run["stages"].get(stage) for stage in stages]
+        return (
+            Cell(f"{run['n_labels_seen']:,}"),
+            *(Cell(s and f"{s['seconds']:.2f} s, {s['peak_mb']:.0f} MiB") for s in spent),
+            Cell(run["fit_s"]),
+            Cell(run["predict_s"]),
+            Cell(run["peak_mb"], decimals=0),
+            Cell(100 * run["P@1"]),
+        )
+
+    return Table(
+        "scaling",
+        "Cost over the number of labels",
+        caption,
+        "labels",
+        ("labels seen", *stages, "fit s", "predict s", "peak MiB", "P@1"),
+        tuple(Row(f"{run['n_labels']:,}", cells(run)) for run in runs),
+        footer=_growth(runs, stages),
+        notes=('"fit" and "predict" without a stage: what lies between the stages.', *failures),
+    )
+
+
+def _growth(runs: list[dict[str, Any]], stages: list[str]) -> tuple[Row, ...]:
+    """How many times longer everything takes with the most labels than with ten thousand (or the fewest)."""
+    if len(runs) < 2:
+        return ()
+    base = next((run for run in runs[:-1] if run["n_labels"] == 10_000), runs[0])
+    most = runs[-1]
+
+    def seconds(run: dict[str, Any], stage: str) -> float:
+        return run["stages"].get(stage, {"seconds": 0.0})["seconds"]
+
+    def ratio(now: float, before: float) -> Cell:
+        return Cell(now / before if before > 0 else None)
+
+    return (
+        Row(
+            f"{most['n_labels']:,} against {base['n_labels']:,}, times",
+            (
+                Cell(None),
+                *(ratio(seconds(most, stage), seconds(base, stage)) for stage in stages),
+                *(ratio(most[key], base[key]) for key in ("fit_s", "predict_s", "peak_mb")),
+                Cell(None),
+            ),
+        ),
+    )
+
+
+def main() -> None:
+    if answer(measure):
+        return
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--preset", default="fast", help="such as fast or 'paper(calibrate=False)' (default fast)")
+    parser.add_argument("--labels", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6])
+    parser.add_argument("--rows", type=int, default=200_000, help="training rows, five labels each (default 200000)")
+    parser.add_argument("--test-rows", type=int, default=10_000, help="rows to predict (default 10000)")
+    parser.add_argument("--features", type=int, default=40_000, help="(default 40000)")
+    parser.add_argument("--exponent", type=float, default=1.0, help="of Zipf's law (default 1)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/scaling"), help="folder of the results")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    check_preset(parser, options.preset)
+
+    settings = {key: getattr(options, key) for key in ("preset", "rows", "test_rows", "features", "exponent")}
+    folder = options.out / slug("-".join(map(str, settings.values())))
+    runs, failures = [], []
+    for labels in options.labels:
+        path = folder / f"{labels}.json"
+        if not path.exists():
+            print(f"{labels:,} labels", file=sys.stderr, flush=True)
+            try:
+                run = measured_apart(__file__, settings | {"labels": labels}, threads=options.threads)
+            except WorkerError as error:
+                failures.append(f"{labels:,} labels: {error}")
+                continue
+            write_atomically(path, json.dumps(settings | run, indent=2))
+        runs.append(json.loads(path.read_text()))
+    caption = (
+        f"{options.preset}: {options.rows:,} rows with five labels and forty terms each, {options.test_rows:,} "
+        f"predicted; Zipf exponent {options.exponent:g}; {options.threads} threads."
+    )
+    table = as_table(runs, caption, failures)
+    if runs:
+        from pictures import draw_scaling  # not above: workers, whose memory is measured, draw nothing
+
+        write_table(table, folder)
+        draw_scaling(runs, folder / "scaling")
+    print(json.dumps(runs, indent=2) if options.json else table.to_markdown())
+    if failures:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
