@@ -19,7 +19,7 @@ Probability = Callable[[NDArray[Any]], NDArray[np.float64]]
 
 
 def summarise(
-    labels: NDArray[np.int64], scores: NDArray[Any], Y: sparse.csr_array, learn: Callable[..., Probability]
+    labels: NDArray[np.int64], scores: NDArray[Any], Y: sparse.csr_array, learn: Callable[..., Probability] | None
 ) -> dict[str, Any]:
     """Metrics, reliability and hits per label of rows with labels ``Y``.
 
@@ -31,8 +31,9 @@ def summarise(
     labels, scores : ndarrays of shape (n_rows, k)
         The best labels of every row, best first; -1 and -inf where there are fewer.
     Y : csr_array of shape (n_rows, n_labels)
-    learn : callable
-        From labels, scores and ``Y`` of some rows to a function from scores to probabilities.
+    learn : callable or None
+        From labels, scores and ``Y`` of some rows to a function from scores to probabilities. None where there are
+        no probabilities.
 
     Returns
     -------
@@ -43,7 +44,7 @@ def summarise(
     hits = _hits(labels, Y)
     probabilities = np.zeros(scores.shape)
     halves = np.arange(len(labels)) % 2
-    for half in (0, 1):
+    for half in (0, 1) if learn is not None else ():
         judged, others = np.flatnonzero(halves == half), np.flatnonzero(halves != half)
         if len(judged) and (labels[others] >= 0).any():
             probabilities[judged] = learn(labels[others], scores[others], Y[others])(scores[judged])
@@ -52,7 +53,7 @@ def summarise(
     return {
         "n_rows": len(labels),
         "metrics": evaluate(Y, labels, ks=ks),
-        "reliability": reliability(probabilities[labels >= 0], hits[labels >= 0]),
+        "reliability": [] if learn is None else reliability(probabilities[labels >= 0], hits[labels >= 0]),
         "n_true": np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int32),
         "n_found": np.bincount(five[hits[:, : max(CUTOFFS)]], minlength=Y.shape[1]).astype(np.int32),
     }

@@ -2,13 +2,17 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
 
-from pysldl.cli._output import console, facts, percent, print_json, table
+from pysldl.cli._output import console, facts, note, percent, print_json, table
+from pysldl.cli._reading import Reading
+from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
+    from pysldl.card.content import HeldOut
+    from pysldl.cli._model import Features, Model
     from pysldl.relations import LabelRelation
 
 __all__ = ["inspect", "relations_table"]
@@ -23,11 +27,17 @@ def inspect(
     labels: bool = False,
     relations: int = 0,
     label: str | None = None,
+    card: Path | None = None,
+    data: str | None = None,
+    split: str | None = None,
+    features: Literal["auto", "raw", "tfidf"] = "auto",
+    reading: Reading | None = None,
     json: bool = False,
 ) -> int:
     """Show what a model is made of, its labels and the relations between them.
 
-    Examples: `sldl inspect chess --labels --relations 20`, `sldl inspect chess --label endgame`
+    Examples: `sldl inspect chess --labels --relations 20`, `sldl inspect chess --label endgame`,
+    `sldl inspect chess --card chess.html --data stackex-chess --split test`
 
     Parameters
     ----------
@@ -39,11 +49,24 @@ def inspect(
         Also so many directed relations between labels, strongest first.
     label : str, optional
         Also one label: its frequency, and the relations from and to it.
+    card : Path, optional
+        Write a model card, one HTML page that needs no network: data, settings, quality on held-out rows by label
+        frequency, calibration, strongest relations, known limits.
+    data : str, optional
+        Rows to measure the quality on for the card: a file, or a name of the catalog. Default: the left-out rows of
+        the training set, which a calibrated model remembers.
+    split : str, optional
+        Only the rows of this split of the data. Default: test where there is such a split, else all.
+    features : {"auto", "raw", "tfidf"}
+        How to take raw term counts of the data; auto does what was done in fitting.
+    reading : Reading, optional
     json : bool
         Print one JSON object.
     """
     from pysldl.persistence import load_model, read_manifest
 
+    if data is not None and card is None:
+        raise DataError("--data is for the model card: give --card FILE, or use sldl evaluate.")
     manifest = read_manifest(model)
     result: dict[str, Any] = {
         "model": str(model),
@@ -70,6 +93,9 @@ def inspect(
             column = classifier.label_column(label)
             found["label_relations"] = classifier.label_relations(None, label=label, per_label=3)
             result["label"] = {"name": label, "column": column, "count": int(classifier.label_counts_[column])}
+    if card is not None:
+        _write_card(model, card, data, split, features, reading)
+        result["card"] = str(card)
     if json:
         print_json(result | {key: [asdict(relation) for relation in some] for key, some in found.items()})
     else:
@@ -95,7 +121,44 @@ def relations_table(title: str, relations: "list[LabelRelation]", **extra: list[
     return made
 
 
+def _write_card(
+    model: Path, target: Path, data: str | None, split: str | None, features: "Features", reading: Reading | None
+) -> None:
+    from pysldl.card import make_card, write_card
+    from pysldl.cli._model import open_model
+
+    opened = open_model(model)
+    held_out = None if data is None else _measured(opened, data, split, features, reading)
+    name = model.resolve().name
+    write_card(make_card(name, opened.classifier, opened.manifest, held_out), target)
+    note(f"wrote {target}")
+
+
+def _measured(
+    opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None
+) -> "HeldOut":
+    """The quality of a model on rows of a data set."""
+    from pysldl.calibration import LABELS_PER_ROW
+    from pysldl.card.content import HeldOut
+    from pysldl.cli._data import choose_rows, read_data
+    from pysldl.held_out import summarise
+
+    classifier = opened.classifier
+    dataset = read_data(data, reading, n_features=classifier.n_features_in_)
+    rows, part = choose_rows(dataset, split, usual="test")
+    truth = opened.truth_of(rows, "keep")
+    k = min(LABELS_PER_ROW, len(classifier.label_names_))
+    labels, scores = classifier.predict_topk(opened.rows_of(rows, features), k)
+    calibration = classifier.calibration_
+    summary = summarise(labels, scores, truth.Y, None if calibration is None else lambda *_: calibration.probability)
+    which = f"rows of {dataset.name}, split {part}"
+    if opened.was_fitted_on(dataset.name, part):
+        which += ", WHICH THE MODEL WAS FITTED ON: the figures say nothing about new rows"
+    return HeldOut.from_summary(summary, truth.counts, which)
+
+
 def _print(result: dict[str, Any], found: "dict[str, list[LabelRelation]]") -> None:
+    from pysldl.card.content import flat_parameters
     from pysldl.memory import format_bytes
 
     screen = console()
@@ -104,7 +167,7 @@ def _print(result: dict[str, Any], found: "dict[str, list[LabelRelation]]") -> N
     for title in ("fitted_on", "parameters"):
         if result[title]:
             screen.print(f"\n[bold]{title.replace('_', ' ')}[/]")
-            screen.print(facts(_flat(result[title])))
+            screen.print(facts(flat_parameters(result[title])))
     if "labels" in result:
         shown = table("labels by frequency", "label", "training rows", numbers=("training rows",))
         for name, count in list(result["labels"].items())[:LABELS_SHOWN]:
@@ -118,16 +181,3 @@ def _print(result: dict[str, Any], found: "dict[str, list[LabelRelation]]") -> N
         label = result["label"]
         title = f"{escape(label['name'])}: column {label['column']}, {label['count']} training rows"
         screen.print(relations_table(title, found["label_relations"]))
-
-
-def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested parameters under dotted names, as ``sldl fit --set`` takes them."""
-    flat: dict[str, Any] = {}
-    for name, value in tree.items():
-        if isinstance(value, dict) and "class" in value:
-            flat[f"{prefix}{name}"] = value["class"]
-            rest = {key: part for key, part in value.items() if key != "class"}
-            flat |= _flat(rest, f"{prefix}{name}.")
-        elif value is not None:
-            flat[f"{prefix}{name}"] = value
-    return flat
