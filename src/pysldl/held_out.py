@@ -42,18 +42,12 @@ def summarise(
         that have it among their five best.
     """
     hits = _hits(labels, Y)
-    probabilities = np.zeros(scores.shape)
-    halves = np.arange(len(labels)) % 2
-    for half in (0, 1) if learn is not None else ():
-        judged, others = np.flatnonzero(halves == half), np.flatnonzero(halves != half)
-        if len(judged) and (labels[others] >= 0).any():
-            probabilities[judged] = learn(labels[others], scores[others], Y[others])(scores[judged])
     ks = tuple(k for k in CUTOFFS if k <= labels.shape[1])
     five = labels[:, : max(CUTOFFS)]
     return {
         "n_rows": len(labels),
         "metrics": evaluate(Y, labels, ks=ks),
-        "reliability": [] if learn is None else reliability(probabilities[labels >= 0], hits[labels >= 0]),
+        "reliability": [] if learn is None else _cross_reliability(labels, scores, Y, hits, learn),
         "n_true": np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int32),
         "n_found": np.bincount(five[hits[:, : max(CUTOFFS)]], minlength=Y.shape[1]).astype(np.int32),
     }
@@ -101,6 +95,23 @@ def by_frequency(
             }
         )
     return groups
+
+
+def _cross_reliability(
+    labels: NDArray[np.int64],
+    scores: NDArray[Any],
+    Y: sparse.csr_array,
+    hits: NDArray[np.bool_],
+    learn: Callable[..., Probability],
+) -> list[dict[str, float]]:
+    probabilities = np.zeros(scores.shape)
+    halves = np.arange(len(labels)) % 2
+    for half in (0, 1):
+        judged, others = np.flatnonzero(halves == half), np.flatnonzero(halves != half)
+        if len(judged) and (labels[others] >= 0).any():
+            probabilities[judged] = learn(labels[others], scores[others], Y[others])(scores[judged])
+    there = labels >= 0
+    return reliability(probabilities[there], hits[there])
 
 
 def _hits(labels: NDArray[np.int64], Y: sparse.csr_array) -> NDArray[np.bool_]:
