@@ -1,0 +1,28 @@
+// Elements from a tag, its attributes and what is inside; text is always text, never markup.
+
+export const $ = (id) => document.getElementById(id);
+
+export function el(tag, attributes = {}, ...inside) {
+  const svg = ["svg", "path", "line", "text", "g", "title"].includes(tag);
+  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...inside.flat().filter((part) => part !== null));
+  return made;
+}
+
+export function bar(share, kind = "") {
+  const made = el("span", { class: `bar ${kind}`, "aria-hidden": "true" }, el("span"));
+  made.firstChild.style.width = `${Math.max(0, Math.min(1, share)) * 100}%`;
+  return made;
+}
+
+export const percent = (share) => (share < 0.01 ? "<1 %" : `${Math.round(100 * share)} %`);
+
+export const count = (n) => n.toLocaleString("en");
+
+export const rows = (n) => (n === 1 ? "1 row" : `${count(n)} rows`);
+
+export const labelAddress = (label) => `#relations/${encodeURIComponent(label)}`;

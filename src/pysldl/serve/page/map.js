@@ -1,0 +1,401 @@
+// The map of the labels on a canvas: places come from the service, here they are drawn, moved and found again.
+
+const MOST_ARROWS = 6000;
+const MOST_NAMES = 140;
+
+export class LabelMap {
+  constructor(canvas, { onSelect }) {
+    this.canvas = canvas;
+    this.pen = canvas.getContext("2d");
+    this.onSelect = onSelect;
+    this.data = null;
+    this.selected = -1;
+    this.hovered = -1;
+    this.leastCount = 1;
+    this.out = new Map();
+    this.in = new Map();
+    this.view = { x: 0.5, y: 0.5, scale: 1 };
+    this.frame = 0;
+    this.listen();
+  }
+
+  // What is shown
+
+  setData(data) {
+    this.data = data;
+    this.radius = data.counts.map((n) => 2.2 + 1.15 * Math.log2(1 + n));
+    this.order = data.counts.map((_, i) => i).sort((a, b) => data.counts[b] - data.counts[a]);
+    this.arrows = data.source.map((_, i) => i).sort((a, b) => data.strength[b] - data.strength[a]);
+    // Few relations are strong, so darkness goes by rank.
+    this.darkness = new Float32Array(data.source.length);
+    this.arrows.forEach((arrow, rank) => (this.darkness[arrow] = 1 - rank / this.arrows.length));
+    this.grid = new Grid(data);
+    this.fit(false);
+  }
+
+  setLeastCount(n) {
+    this.leastCount = n;
+    this.draw();
+  }
+
+  // `out` and `in`: strength by label of what the chosen label implies, and of what implies it.
+  select(label, out = new Map(), into = new Map(), move = true) {
+    this.selected = label;
+    this.out = out;
+    this.in = into;
+    if (move && label >= 0) {
+      const scale = Math.max(this.view.scale, this.fitScale() * 2.2);
+      this.moveTo({ x: this.data.x[label], y: this.data.y[label], scale });
+    } else this.draw();
+  }
+
+  fit(smooth = true) {
+    const whole = { x: 0.5, y: 0.5, scale: this.fitScale() };
+    if (smooth) this.moveTo(whole);
+    else {
+      this.view = whole;
+      this.draw();
+    }
+  }
+
+  zoom(factor, x = this.width / 2, y = this.height / 2) {
+    const scale = Math.min(Math.max(this.view.scale * factor, this.fitScale() * 0.5), this.fitScale() * 60);
+    const [wx, wy] = this.toWorld(x, y);
+    this.view = { scale, x: wx - (x - this.width / 2) / scale, y: wy - (y - this.height / 2) / scale };
+    this.draw();
+  }
+
+  pan(dx, dy) {
+    this.view = { ...this.view, x: this.view.x + dx / this.view.scale, y: this.view.y + dy / this.view.scale };
+    this.draw();
+  }
+
+  resize() {
+    const { width, height } = this.canvas.getBoundingClientRect();
+    if (!width || (width === this.width && height === this.height)) return;
+    const first = !this.width;
+    const sharpness = devicePixelRatio || 1;
+    [this.width, this.height] = [width, height];
+    [this.canvas.width, this.canvas.height] = [width * sharpness, height * sharpness];
+    this.pen.setTransform(sharpness, 0, 0, sharpness, 0, 0);
+    if (first && this.data) this.fit(false);
+    else this.draw();
+  }
+
+  // Where a label is on the canvas, for whoever wants to point at it.
+  place(label) {
+    return this.toScreen(this.data.x[label], this.data.y[label]);
+  }
+
+  // Coordinates
+
+  fitScale() {
+    return 0.92 * Math.min(this.width || 1, this.height || 1);
+  }
+
+  toScreen(x, y) {
+    return [(x - this.view.x) * this.view.scale + this.width / 2, (y - this.view.y) * this.view.scale + this.height / 2];
+  }
+
+  toWorld(x, y) {
+    return [(x - this.width / 2) / this.view.scale + this.view.x, (y - this.height / 2) / this.view.scale + this.view.y];
+  }
+
+  moveTo(goal) {
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      this.view = goal;
+      this.draw();
+      return;
+    }
+    const from = this.view;
+    const start = performance.now();
+    this.journey = goal;
+    const step = (now) => {
+      if (this.journey !== goal) return;
+      const t = Math.min(1, Math.max(0, (now - start) / 350));
+      const ease = 1 - (1 - t) ** 3;
+      const mix = (a, b) => a + (b - a) * ease;
+      this.view = { x: mix(from.x, goal.x), y: mix(from.y, goal.y), scale: mix(from.scale, goal.scale) };
+      this.draw();
+      if (t < 1) requestAnimationFrame(step);
+    };
+    requestAnimationFrame(step);
+  }
+
+  // Drawing
+
+  draw() {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      if (this.data && this.width) this.paint();
+    });
+  }
+
+  paint() {
+    const style = getComputedStyle(this.canvas);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const { pen } = this;
+    pen.clearRect(0, 0, this.width, this.height);
+    const visible = this.visible();
+    this.paintArrows(visible, colour("--thread"));
+    this.paintNodes(visible, colour("--node"), colour("--accent"));
+    if (this.selected >= 0) this.paintChosen(colour);
+    this.paintNames(visible, colour);
+  }
+
+  visible() {
+    const { data, view } = this;
+    const seen = new Uint8Array(data.x.length);
+    const halfX = this.width / 2 / view.scale + 0.02;
+    const halfY = this.height / 2 / view.scale + 0.02;
+    for (let i = 0; i < seen.length; i++)
+      seen[i] =
+        data.counts[i] >= this.leastCount &&
+        Math.abs(data.x[i] - view.x) < halfX &&
+        Math.abs(data.y[i] - view.y) < halfY;
+    return seen;
+  }
+
+  size(label) {
+    return this.radius[label] * Math.min(1.6, Math.max(0.45, Math.sqrt(this.view.scale / this.fitScale()) * this.crowd()));
+  }
+
+  // Many labels are drawn smaller.
+  crowd() {
+    return Math.min(1, Math.max(0.3, 12 / Math.sqrt(this.data.x.length)));
+  }
+
+  paintArrows(visible, ink) {
+    const { data, pen } = this;
+    const bands = [[], [], [], []];
+    let drawn = 0;
+    for (const arrow of this.arrows) {
+      const [a, b] = [data.source[arrow], data.target[arrow]];
+      if (!(visible[a] || visible[b]) || data.counts[a] < this.leastCount || data.counts[b] < this.leastCount) continue;
+      bands[Math.min(3, Math.floor(this.darkness[arrow] * 4))].push(arrow);
+      if (++drawn >= MOST_ARROWS) break;
+    }
+    pen.strokeStyle = pen.fillStyle = ink;
+    const heads = drawn < 1500;
+    bands.forEach((band, level) => {
+      pen.globalAlpha = (this.selected >= 0 ? 0.35 : 1) * (0.25 + 0.22 * level);
+      pen.lineWidth = 0.7 + 0.25 * level;
+      pen.beginPath();
+      for (const arrow of band) this.trace(data.source[arrow], data.target[arrow], heads ? 4 + level : 0);
+      pen.stroke();
+    });
+    pen.globalAlpha = 1;
+  }
+
+  trace(a, b, head) {
+    const { pen, data } = this;
+    const [x1, y1] = this.toScreen(data.x[a], data.y[a]);
+    let [x2, y2] = this.toScreen(data.x[b], data.y[b]);
+    const length = Math.hypot(x2 - x1, y2 - y1);
+    const back = this.size(b) + 1;
+    if (length <= back + head) return;
+    const [ux, uy] = [(x2 - x1) / length, (y2 - y1) / length];
+    [x2, y2] = [x2 - ux * back, y2 - uy * back];
+    pen.moveTo(x1, y1);
+    pen.lineTo(x2, y2);
+    if (!head) return;
+    pen.moveTo(x2 - ux * head - uy * head * 0.55, y2 - uy * head + ux * head * 0.55);
+    pen.lineTo(x2, y2);
+    pen.lineTo(x2 - ux * head + uy * head * 0.55, y2 - uy * head - ux * head * 0.55);
+  }
+
+  paintNodes(visible, ink, accent) {
+    const { data, pen } = this;
+    pen.fillStyle = ink;
+    pen.globalAlpha = this.selected >= 0 ? 0.4 : 0.85;
+    pen.beginPath();
+    for (let i = 0; i < data.x.length; i++) {
+      if (!visible[i]) continue;
+      const [x, y] = this.toScreen(data.x[i], data.y[i]);
+      const r = this.size(i);
+      if (r < 1.2) pen.rect(x - r, y - r, 2 * r, 2 * r);
+      else {
+        pen.moveTo(x + r, y);
+        pen.arc(x, y, r, 0, 7);
+      }
+    }
+    pen.fill();
+    pen.globalAlpha = 1;
+    if (this.hovered >= 0) this.dot(this.hovered, accent);
+  }
+
+  paintChosen(colour) {
+    const draw = (others, ink, outward) => {
+      this.pen.strokeStyle = ink;
+      const largest = Math.max(...others.values(), 1e-9);
+      for (const [other, strength] of others) {
+        this.pen.lineWidth = 1 + (2.2 * strength) / largest;
+        this.pen.beginPath();
+        if (outward) this.trace(this.selected, other, 9);
+        else this.trace(other, this.selected, 9);
+        this.pen.stroke();
+        this.dot(other, ink);
+      }
+    };
+    draw(this.in, colour("--in"), false);
+    draw(this.out, colour("--out"), true);
+    this.dot(this.selected, colour("--ink"), 2);
+  }
+
+  dot(label, ink, more = 0) {
+    const [x, y] = this.place(label);
+    this.pen.fillStyle = ink;
+    this.pen.beginPath();
+    this.pen.arc(x, y, Math.max(this.size(label), 3) + more, 0, 7);
+    this.pen.fill();
+  }
+
+  // Names where there is room: first of what is chosen, then of the frequent labels.
+  paintNames(visible, colour) {
+    const { data, pen } = this;
+    const taken = [];
+    const chosen = [this.selected, this.hovered, ...this.out.keys(), ...this.in.keys()].filter((i) => i >= 0);
+    const [ink, quiet, paper] = [colour("--ink"), colour("--quiet"), colour("--paper")];
+    pen.textBaseline = "middle";
+    pen.lineJoin = "round";
+    let named = 0;
+    const name = (label, strong) => {
+      const size = strong ? 13 : 12;
+      pen.font = `${strong ? 600 : 400} ${size}px system-ui, sans-serif`;
+      const text = data.labels[label].length > 34 ? `${data.labels[label].slice(0, 33)}…` : data.labels[label];
+      const [x, y] = this.place(label);
+      const left = x + Math.max(this.size(label), 3) + 4;
+      const box = [left, y - size * 0.7, left + pen.measureText(text).width, y + size * 0.7];
+      if (!strong && taken.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) return;
+      taken.push(box);
+      pen.strokeStyle = paper;
+      pen.lineWidth = 3.5;
+      pen.strokeText(text, left, y);
+      pen.fillStyle = strong ? ink : quiet;
+      pen.fillText(text, left, y);
+      named++;
+    };
+    for (const label of new Set(chosen)) name(label, true);
+    const done = new Set(chosen);
+    let tried = 0;
+    const room = this.selected >= 0 ? MOST_NAMES / 3 : MOST_NAMES;
+    for (const label of this.order) {
+      if (named >= room || tried > 4 * MOST_NAMES) break;
+      if (!visible[label] || done.has(label)) continue;
+      tried++;
+      name(label, false);
+    }
+  }
+
+  // Hands
+
+  listen() {
+    const { canvas } = this;
+    const touches = new Map();
+    let moved = false;
+    let spread = 0;
+    const at = (event) => {
+      const box = canvas.getBoundingClientRect();
+      return [event.clientX - box.left, event.clientY - box.top];
+    };
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      touches.set(event.pointerId, at(event));
+      moved = touches.size > 1;
+      this.journey = null;
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const [x, y] = at(event);
+      if (!touches.has(event.pointerId)) return this.hover(x, y);
+      const [x0, y0] = touches.get(event.pointerId);
+      if (Math.hypot(x - x0, y - y0) < 3 && !moved) return undefined;
+      moved = true;
+      touches.set(event.pointerId, [x, y]);
+      if (touches.size === 1) this.pan(x0 - x, y0 - y);
+      else {
+        const [a, b] = [...touches.values()];
+        const distance = Math.hypot(a[0] - b[0], a[1] - b[1]);
+        if (spread) this.zoom(distance / spread, (a[0] + b[0]) / 2, (a[1] + b[1]) / 2);
+        spread = distance;
+      }
+      return undefined;
+    });
+    const lift = (event) => {
+      if (!touches.delete(event.pointerId)) return;
+      spread = 0;
+      const label = moved || event.type === "pointercancel" ? -1 : this.find(...at(event));
+      if (label >= 0) this.onSelect(label);
+    };
+    canvas.addEventListener("pointerup", lift);
+    canvas.addEventListener("pointercancel", lift);
+    canvas.addEventListener("pointerleave", () => this.hover(-99, -99));
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        this.zoom(Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), ...at(event));
+      },
+      { passive: false },
+    );
+    canvas.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: [-60, 0], ArrowRight: [60, 0], ArrowUp: [0, -60], ArrowDown: [0, 60] }[event.key];
+      if (step) this.pan(...step);
+      else if (event.key === "+" || event.key === "=") this.zoom(1.4);
+      else if (event.key === "-") this.zoom(1 / 1.4);
+      else if (event.key === "0") this.fit();
+      else return;
+      event.preventDefault();
+    });
+    new ResizeObserver(() => this.resize()).observe(canvas);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  hover(x, y) {
+    const label = this.data ? this.find(x, y) : -1;
+    this.canvas.classList.toggle("over", label >= 0);
+    if (label === this.hovered) return;
+    this.hovered = label;
+    this.draw();
+  }
+
+  find(x, y) {
+    const reach = 14;
+    let best = -1;
+    let nearest = Infinity;
+    for (const label of this.grid.near(...this.toWorld(x, y), reach / this.view.scale)) {
+      if (this.data.counts[label] < this.leastCount) continue;
+      const [lx, ly] = this.place(label);
+      const distance = Math.hypot(lx - x, ly - y) - this.size(label);
+      if (distance < Math.min(nearest, reach)) [best, nearest] = [label, distance];
+    }
+    return best;
+  }
+}
+
+// Labels by cell, so that finding one does not ask all of them.
+class Grid {
+  constructor({ x, y }) {
+    this.side = Math.max(1, Math.ceil(Math.sqrt(x.length / 4)));
+    this.cells = new Map();
+    x.forEach((_, label) => {
+      const key = this.key(this.cell(x[label]), this.cell(y[label]));
+      if (!this.cells.has(key)) this.cells.set(key, []);
+      this.cells.get(key).push(label);
+    });
+  }
+
+  cell(value) {
+    return Math.min(this.side - 1, Math.max(0, Math.floor(value * this.side)));
+  }
+
+  key(column, row) {
+    return row * this.side + column;
+  }
+
+  *near(x, y, reach) {
+    const more = reach + 0.03;
+    for (let row = this.cell(y - more); row <= this.cell(y + more); row++)
+      for (let column = this.cell(x - more); column <= this.cell(x + more); column++)
+        yield* this.cells.get(this.key(column, row)) ?? [];
+  }
+}
