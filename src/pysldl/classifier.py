@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
 
-from pysldl.base import LabelRanker
+from pysldl.base import BLOCK_BYTES, LabelRanker
 from pysldl.calibration import ScoreCalibration
-from pysldl.decoding import NeighborDecoder
+from pysldl.decoding import LinearRanker, NeighborDecoder
 from pysldl.decoding.base import Decoder
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
@@ -41,7 +41,10 @@ class SLDLClassifier(OnlineLearning):
         Default :class:`~pysldl.embedding.GaussianLabelEmbedding`.
     mapping : RidgeMapping, optional
     decoder : decoder, optional
-        Default :class:`~pysldl.decoding.NeighborDecoder`.
+        Default :class:`~pysldl.decoding.NeighborDecoder`. One that works on features needs neither embedding nor
+        mapping, and none is fitted.
+    ranker : LinearRanker, optional
+        Ranks the best labels of the decoder anew, on the features. X must be sparse or small.
     normalize : bool
         Scale every row of X to length 1, as the paper does.
     calibrate : bool
@@ -83,6 +86,7 @@ class SLDLClassifier(OnlineLearning):
         "embedding_",
         "mapping_",
         "decoder_",
+        "ranker_",
         "training_features_",
         "training_labels_",
     )
@@ -92,6 +96,7 @@ class SLDLClassifier(OnlineLearning):
         embedding: LabelEmbedding | None = None,
         mapping: RidgeMapping | None = None,
         decoder: Decoder | None = None,
+        ranker: LinearRanker | None = None,
         *,
         normalize: bool = True,
         calibrate: bool = True,
@@ -104,6 +109,7 @@ class SLDLClassifier(OnlineLearning):
         self.embedding = embedding
         self.mapping = mapping
         self.decoder = decoder
+        self.ranker = ranker
         self.normalize = normalize
         self.calibrate = calibrate
         self.online = online
@@ -119,28 +125,67 @@ class SLDLClassifier(OnlineLearning):
         self.embedding_ = self._seeded(self.embedding, GaussianLabelEmbedding, rng)
         self.mapping_ = self._seeded(self.mapping, RidgeMapping, rng)
         self.decoder_ = self._seeded(self.decoder, NeighborDecoder, rng)
-        if self.online:
-            self.mapping_.set_params(keep_normal_equations=True)
-        nonzeros = X.nnz if sparse.issparse(X) else X.size
-        self._require_memory(X.shape[0], X.shape[1], Y.shape[1], nonzeros)
-
+        self.ranker_ = None if self.ranker is None else clone(self.ranker)
+        self._require_memory(X.shape[0], X.shape[1], Y.shape[1], X.nnz if sparse.issparse(X) else X.size)
         X = self._scaled(X)
-        Z = self.embedding_.fit(Y, progress=self.progress).transform(Y)
         held = None
-        if self.calibrate and self.target_kind_ != "classes":
+        if self.calibrate and self.target_kind_ != "classes" and self.ranker_ is None:
             held = rng.permutation(X.shape[0])[:CALIBRATION_ROWS]
-        self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
-        codes = self.mapping_.predict(X)
+        Z: Any
+        if self.decoder_.works_on == "features":
+            self.embedding_, self.mapping_, Z, codes = None, None, X, X
+        else:
+            Z, codes = self._fit_codes(X, Y, held)
         self.decoder_.fit(codes, Y)
         self._keep_rows(X.copy() if self.online and not self.normalize else X, Y)
+        if self.ranker_ is not None:
+            self._fit_ranker(self.ranker_, X, codes, Y, rng)
         if held is not None:
             self.calibration_ = self._calibrated(codes, Z, Y, held)
 
+    def _fit_codes(
+        self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None
+    ) -> tuple[Any, NDArray[np.float32]]:
+        """Fit stages 1 and 2; returns the targets and the codes of the training rows."""
+        if self.online:
+            self.mapping_.set_params(keep_normal_equations=True)
+        Z = self.embedding_.fit(Y, progress=self.progress).transform(Y)
+        self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
+        return Z, self.mapping_.predict(X)
+
+    def _fit_ranker(
+        self, ranker: LinearRanker, X: Any, codes: Any, Y: sparse.csr_array, rng: np.random.RandomState
+    ) -> None:
+        """Train the ranker on left-out candidates, and calibrate its scores on the rows that it held out."""
+        rows = np.arange(Y.shape[0])
+        block = max(1, BLOCK_BYTES // (4 * Y.shape[1])) if self.decoder_.works_on == "codes" else len(rows)
+        width = min(ranker.n_candidates, Y.shape[1])
+        found = [
+            self.decoder_.left_out_candidates(codes[part], part, codes, Y, width)
+            for part in np.split(rows, range(block, len(rows), block))
+        ]
+        labels, votes = (np.concatenate([part[i] for part in found]) for i in (0, 1))
+        ranker.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng)
+        if self.calibrate and self.target_kind_ != "classes":
+            held = ranker.held_rows_
+            left_out = self._as_sparse(ranker.held_labels_, ranker.held_scores_)
+            self.calibration_ = ScoreCalibration().fit(left_out, Y[held])
+        ranker.forget_held_rows()
+
     def _score_rows(self, X: Any) -> Any:
-        return self.decoder_.scores(self.mapping_.predict(self._scaled(X)))
+        X = self._scaled(X)
+        codes = X if self.mapping_ is None else self.mapping_.predict(X)
+        if self.ranker_ is None:
+            return self.decoder_.scores(codes)
+        width = min(self.ranker_.n_candidates, len(self.label_names_))
+        labels, votes = self.ranker_.with_frequent(*self.decoder_.candidates(codes, width))
+        scores = self.ranker_.scores(sparse.csr_array(X, dtype=np.float32), labels, votes)
+        return self._as_sparse(labels, scores)
 
     def codes(self, X: Any) -> NDArray[np.float32]:
         """Latent codes of rows, of shape (n_samples, n_components)."""
+        if self.mapping_ is None:
+            raise DataError("This model works on the features themselves and has no latent codes.")
         return self.mapping_.predict(self._scaled(self._features(X, reset=False)))
 
     # Reasons
@@ -159,16 +204,27 @@ class SLDLClassifier(OnlineLearning):
         """
         column = self.label_column(label)
         X = self._scaled(self._features(_one_row(x), reset=False))
-        code = self.mapping_.predict(X)[0]
-        evidence = self.decoder_.evidence(code, column)
-        features, values = (X.indices, X.data) if sparse.issparse(X) else (np.flatnonzero(X[0]), X[0][X[0] != 0])
-        terms = values * (self.mapping_.coef_[features] @ evidence.direction)
+        row = sparse.csr_array(X)
+        features, values = row.indices, row.data
+        if self.mapping_ is None:
+            evidence = self.decoder_.evidence(row, column)
+            by_feature, constant = evidence.direction[features], 0.0
+        else:
+            evidence = self.decoder_.evidence(self.mapping_.predict(X)[0], column)
+            by_feature = self.mapping_.coef_[features] @ evidence.direction
+            constant = float(self.mapping_.intercept_ @ evidence.direction)
+        score, meaning = evidence.score, evidence.meaning
+        if self.ranker_ is not None:
+            score = float(self._score_rows(X)[0, column])
+            by_feature, constant = self.ranker_.terms(column, features)
+            meaning = "linear score of the ranker"
+        terms = values * by_feature
         largest = np.argsort(-np.abs(terms), kind="stable")[:top]
         calibration = self.calibration_
         return Explanation(
             label=str(self.label_names_[column]),
-            score=evidence.score,
-            probability=None if calibration is None else float(calibration.probability(np.array(evidence.score))),
+            score=score,
+            probability=None if calibration is None else float(calibration.probability(np.array(score))),
             neighbors=tuple(
                 Neighbor(vote.row, vote.similarity, vote.contribution, self._labels_of_training_row(vote.row))
                 for vote in evidence.votes[:top]
@@ -176,8 +232,8 @@ class SLDLClassifier(OnlineLearning):
             terms=tuple(
                 FeatureTerm(self._feature_name(features[i]), float(values[i]), float(terms[i])) for i in largest
             ),
-            terms_total=float(terms.sum() + self.mapping_.intercept_ @ evidence.direction),
-            terms_meaning=evidence.meaning,
+            terms_total=float(terms.sum()) + constant,
+            terms_meaning=meaning,
         )
 
     def label_relations(
@@ -220,11 +276,16 @@ class SLDLClassifier(OnlineLearning):
         decoder = self.decoder if self.decoder is not None else NeighborDecoder()
         width = getattr(embedding, "n_components", n_labels)
         codes = 4 * n_samples * width
-        return {
-            "embedding": embedding.memory(n_labels),
-            "mapping": codes + mapping.memory(n_samples, n_features, n_nonzeros, width),
-            "decoder": codes + decoder.memory(n_samples, width, n_labels),
-        }
+        stages = {"decoder": 12 * n_nonzeros}
+        if decoder.works_on == "codes":
+            stages = {
+                "embedding": embedding.memory(n_labels),
+                "mapping": codes + mapping.memory(n_samples, n_features, n_nonzeros, width),
+                "decoder": codes + decoder.memory(n_samples, width, n_labels),
+            }
+        if self.ranker is not None:
+            stages["ranker"] = self.ranker.memory(n_samples, n_features)
+        return stages
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the model folder; see :func:`pysldl.persistence.save_model`."""
@@ -247,6 +308,7 @@ class SLDLClassifier(OnlineLearning):
             "embedding": "Use RandomLabelEmbedding, whose memory grows with the labels and not with their square.",
             "mapping": "Use a smaller n_components, or solver='cg'.",
             "decoder": "Use a smaller n_components.",
+            "ranker": "Use fewer n_candidates.",
         }
         for stage, needed in self.estimate_memory(n_samples, n_features, n_labels, n_nonzeros).items():
             require_memory(needed, f"The {stage} stage for {n_labels} labels", advice[stage], self.memory_limit)
@@ -260,8 +322,8 @@ class SLDLClassifier(OnlineLearning):
     def _calibrated(
         self, codes: NDArray[np.float32], Z: Any, Y: sparse.csr_array, rows: NDArray[np.integer]
     ) -> ScoreCalibration:
-        left_out = self.mapping_.leave_one_out(codes[rows], Z[rows]).astype(np.float32, copy=False)
-        block = max(1, (128 << 20) // (4 * Y.shape[1]))
+        left_out = codes[rows] if self.mapping_ is None else self.mapping_.leave_one_out(codes[rows], Z[rows])
+        block = max(1, BLOCK_BYTES // (4 * Y.shape[1]))
         scores = [
             self.decoder_.left_out_scores(left_out[start : start + block], rows[start : start + block], codes, Y)
             for start in range(0, len(rows), block)

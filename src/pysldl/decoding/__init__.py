@@ -1,7 +1,9 @@
 """Stage 3: latent codes to labels."""
 
 from pysldl.decoding.blend import BlendDecoder
+from pysldl.decoding.features import FeatureNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
+from pysldl.decoding.ranker import LinearRanker
 from pysldl.decoding.readout import LinearReadout
 
-__all__ = ["BlendDecoder", "LinearReadout", "NeighborDecoder"]
+__all__ = ["BlendDecoder", "FeatureNeighborDecoder", "LinearRanker", "LinearReadout", "NeighborDecoder"]

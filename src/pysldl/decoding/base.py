@@ -1,14 +1,16 @@
 """What every decoder offers to the classifier."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-__all__ = ["Decoder", "LatentEvidence", "NeighborVote"]
+from pysldl.topk import top_k
+
+__all__ = ["Decoder", "LatentEvidence", "NeighborVote", "label_prior", "with_prior"]
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,10 @@ class LatentEvidence:
 
 
 class Decoder(BaseEstimator):
-    """Latent codes to label scores."""
+    """Latent codes, or features where ``works_on`` says so, to label scores."""
 
     _saved_state: tuple[str, ...] = ()
+    works_on: Literal["codes", "features"] = "codes"
 
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         """Learn from training codes ``Z`` (n_samples, n_components) and their labels ``Y`` (n_samples, n_labels)."""
@@ -54,6 +57,16 @@ class Decoder(BaseEstimator):
     def scores(self, Z: NDArray[np.float32]) -> Any:
         """Scores of codes, (n_rows, n_labels): CSR (unstored labels are not predicted) or dense."""
         raise NotImplementedError
+
+    def candidates(self, Z: Any, m: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The m best labels of every row and their scores, best first; -1 and 0 where a row has fewer."""
+        return _best(self.scores(Z), m)
+
+    def left_out_candidates(
+        self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The same for training ``rows`` that may not speak for themselves."""
+        return _best(self.left_out_scores(Z_left_out, rows, Z, Y), m)
 
     def left_out_scores(
         self,
@@ -76,3 +89,24 @@ class Decoder(BaseEstimator):
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         """Bytes that the fitted decoder holds."""
         raise NotImplementedError
+
+
+def label_prior(Y: sparse.csr_array) -> sparse.csr_array:
+    """Share of the rows with each label, (1, n_labels): the answer for a row that is near to nothing."""
+    return sparse.csr_array(Y.sum(axis=0, dtype=np.float32)[None, :] / np.float32(Y.shape[0]))
+
+
+def with_prior(votes: sparse.csr_array, silent: NDArray[np.bool_], prior: sparse.csr_array) -> sparse.csr_array:
+    """Votes in which the silent rows are replaced by the label prior, without stored zeros, indices sorted."""
+    if silent.any():
+        rows = silent.astype(np.float32)
+        votes = sparse.diags_array(1.0 - rows) @ votes + sparse.csr_array(rows.reshape(-1, 1)) @ prior
+    votes = sparse.csr_array(votes)
+    votes.eliminate_zeros()
+    votes.sort_indices()
+    return votes
+
+
+def _best(scores: Any, m: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    labels, best = top_k(scores, m)
+    return labels, np.where(labels < 0, 0.0, best).astype(np.float32)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote
+from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, with_prior
 from pysldl.decoding.index import ExactIndex
 from pysldl.exceptions import DataError, SLDLWarning
 
@@ -69,7 +69,7 @@ class NeighborDecoder(Decoder):
         self.n_neighbors_ = min(self.n_neighbors, n_samples)
         self.index_ = ExactIndex().fit(Z)
         self.Y_ = Y
-        self.prior_ = sparse.csr_array(Y.sum(axis=0, dtype=np.float32)[None, :] / np.float32(n_samples))
+        self.prior_ = label_prior(Y)
         return self
 
     def scores(self, Z: NDArray[np.float32]) -> sparse.csr_array:
@@ -116,14 +116,7 @@ class NeighborDecoder(Decoder):
             (self._weights(distances).ravel(), neighbors.ravel(), np.arange(0, n_rows * k + 1, k)),
             shape=(n_rows, self.Y_.shape[0]),
         )
-        votes = ballots @ self.Y_
-        silent = np.asarray(~Z.any(axis=1), dtype=np.float32)
-        if silent.any():
-            votes = sparse.diags_array(1.0 - silent) @ votes + sparse.csr_array(silent.reshape(-1, 1)) @ self.prior_
-        votes = sparse.csr_array(votes)
-        votes.eliminate_zeros()
-        votes.sort_indices()
-        return votes
+        return with_prior(ballots @ self.Y_, np.logical_not(Z.any(axis=1)), self.prior_)
 
     def _weights(self, distances: NDArray[np.float64]) -> NDArray[np.float32]:
         """1/d of every neighbour, with the rules for d near zero, (n_rows, k)."""

@@ -7,9 +7,12 @@ adds up across threads, so results do not depend on their number.
 import warnings
 from functools import cache
 
+import numpy as np
+from scipy import sparse
+
 from pysldl.exceptions import SLDLWarning
 
-__all__ = ["compiled", "say_what_is_missing"]
+__all__ = ["compiled", "say_what_is_missing", "with_small_indices"]
 
 
 @cache
@@ -20,6 +23,14 @@ def compiled() -> bool:
     except ImportError:
         return False
     return True
+
+
+def with_small_indices(matrix: sparse.csr_array) -> sparse.csr_array:
+    """The matrix with 32-bit indices, half the memory, where they suffice."""
+    if max(matrix.nnz, *matrix.shape) < np.iinfo(np.int32).max:
+        matrix.indices = matrix.indices.astype(np.int32, copy=False)
+        matrix.indptr = matrix.indptr.astype(np.int32, copy=False)
+    return matrix
 
 
 @cache

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from pysldl.kernels import compiled
+from pysldl.kernels import compiled, with_small_indices
 
 __all__ = ["fit_margins"]
 
@@ -70,7 +70,7 @@ def fit_margins(
         rows.append(labels)
     W = sparse.vstack(parts, format="csr")[np.argsort(np.concatenate(rows))]
     W.sort_indices()
-    return W, bias
+    return with_small_indices(W), bias
 
 
 def _plain_fit(

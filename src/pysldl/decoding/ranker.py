@@ -1,0 +1,197 @@
+"""A linear ranker for the candidates that a decoder proposes."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from pysldl.exceptions import DataError
+from pysldl.kernels import say_what_is_missing
+from pysldl.kernels.candidates import score_candidates
+from pysldl.kernels.margins import fit_margins
+from pysldl.metrics import evaluate
+
+__all__ = ["LinearRanker"]
+
+VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
+FAINTEST_VOTE = 1e-3
+REFIT_BELOW = 20_000
+
+
+class LinearRanker(BaseEstimator):
+    """One linear classifier a label, trained to tell the rows that have it from the rows that were offered it.
+
+    The negatives of a label are the rows that have it among their candidates and not among their labels, so the cost
+    follows rows x candidates x nonzeros and not the number of labels. A candidate's final score is
+    ``sigmoid(2 s) * vote ** power``: ``s`` its linear score, ``vote`` its share of the votes against the row's best,
+    and the power chosen on training rows held out from the classifiers.
+
+    Parameters
+    ----------
+    n_candidates : int
+        Labels of a row that the decoder proposes.
+    n_frequent : int
+        Labels with the most training rows that every row gets as candidates beside them: rows with few words have
+        few neighbours, and a few labels may be on most rows.
+    C : float
+        Weight of the errors against the size of the weights.
+    max_epochs, tol, min_weight
+        See :func:`~pysldl.kernels.margins.fit_margins`.
+    held_out : int
+        Rows that choose the power and the calibration, at most a tenth. With fewer than 20,000 training rows the
+        classifiers are then fitted again on all of them.
+
+    Attributes
+    ----------
+    W_ : csr_array of shape (n_labels, n_features), float32
+    bias_ : ndarray of shape (n_labels,)
+    frequent_ : ndarray of shape (n_frequent,)
+    vote_power_ : float
+    candidate_recall_ : float
+        Part of the held-out rows' labels that are among their candidates: no ranker can find more.
+    """
+
+    _saved_state = ("W_", "bias_", "frequent_", "vote_power_", "candidate_recall_")
+
+    def __init__(
+        self,
+        n_candidates: int = 50,
+        *,
+        n_frequent: int = 5,
+        C: float = 1.0,
+        max_epochs: int = 10,
+        tol: float = 0.1,
+        min_weight: float = 0.02,
+        held_out: int = 1000,
+    ) -> None:
+        self.n_candidates = n_candidates
+        self.n_frequent = n_frequent
+        self.C = C
+        self.max_epochs = max_epochs
+        self.tol = tol
+        self.min_weight = min_weight
+        self.held_out = held_out
+
+    def fit(
+        self,
+        X: sparse.csr_array,
+        Y: sparse.csr_array,
+        labels: NDArray[np.int64],
+        votes: NDArray[np.float32],
+        rng: np.random.RandomState,
+    ) -> Self:
+        """Train on the left-out candidates of the training rows.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n_samples, n_features), float32
+        Y : csr_array of shape (n_samples, n_labels)
+        labels, votes : ndarrays of shape (n_samples, n_candidates)
+            Candidates of every row from its neighbours, itself left out.
+        rng : RandomState
+            Draws the held-out rows, which are kept as ``held_rows_``.
+        """
+        if not self.n_candidates >= 1:
+            raise DataError(f"n_candidates must be at least 1, but is {self.n_candidates!r}.")
+        say_what_is_missing()
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        by_count = np.argsort(-counts, kind="stable")[: self.n_frequent]
+        self.frequent_ = by_count[counts[by_count] > 0]
+        labels, votes = self.with_frequent(labels, votes)
+        held = rng.permutation(X.shape[0])[: max(1, min(self.held_out, X.shape[0] // 10))]
+        pairs = _signed_pairs(labels, Y)
+        self._fit_classifiers(X, pairs, without=held)
+        self.held_rows_ = held
+        self.held_labels_ = labels[held]
+        self.vote_power_ = self._best_power(X[held], Y[held], labels[held], votes[held])
+        self.held_scores_ = self.scores(X[held], labels[held], votes[held])
+        found = sparse.csr_array(_indicator(labels[held], Y.shape[1]).multiply(Y[held])).sum()
+        self.candidate_recall_ = float(found / max(Y[held].nnz, 1))
+        if X.shape[0] < REFIT_BELOW:
+            self._fit_classifiers(X, pairs)
+        return self
+
+    def with_frequent(
+        self, labels: NDArray[np.int64], votes: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Candidates with the most frequent labels added, each once; an added one has no vote."""
+        if self.frequent_.size == 0:
+            return labels, votes
+        extra = np.tile(self.frequent_, (len(labels), 1))
+        there = (labels[:, :, None] == self.frequent_).any(axis=1)
+        extra[there] = -1
+        return np.hstack([labels, extra]), np.hstack([votes, np.zeros(extra.shape, dtype=np.float32)])
+
+    def scores(self, X: sparse.csr_array, labels: NDArray[np.int64], votes: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Final scores of candidates, in [0, 1], shape of ``labels``; -inf beside a label of -1."""
+        return _mixed(score_candidates(X, labels, self.W_, self.bias_), votes, self.vote_power_)
+
+    def terms(self, label: int, features: NDArray[np.integer]) -> tuple[NDArray[np.float32], float]:
+        """Weights of one label at some features, and its bias."""
+        return self.W_[[label]][:, features].toarray().ravel(), float(self.bias_[label])
+
+    def forget_held_rows(self) -> None:
+        """Drop what only calibration needs."""
+        del self.held_rows_, self.held_labels_, self.held_scores_
+
+    def memory(self, n_samples: int, n_features: int) -> int:
+        """Bytes at the peak: candidates and votes, the signed pairs twice, and the dense vectors of every thread."""
+        return 36 * n_samples * (self.n_candidates + self.n_frequent) + 64 * 9 * n_features
+
+    def _fit_classifiers(
+        self, X: sparse.csr_array, pairs: sparse.csr_array, without: NDArray[np.integer] | None = None
+    ) -> None:
+        if without is not None:
+            kept = np.ones(X.shape[0], dtype=np.float32)
+            kept[without] = 0.0
+            pairs = sparse.csr_array(sparse.diags_array(kept) @ pairs)
+            pairs.eliminate_zeros()
+        self.W_, self.bias_ = fit_margins(
+            X,
+            sparse.csc_array(pairs),
+            C=self.C,
+            max_epochs=self.max_epochs,
+            tol=self.tol,
+            min_weight=self.min_weight,
+        )
+
+    def _best_power(
+        self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int64], votes: NDArray[np.float32]
+    ) -> float:
+        linear = score_candidates(X, labels, self.W_, self.bias_)
+
+        def quality(power: float) -> float:
+            order = np.argsort(-_mixed(linear, votes, power), axis=1, kind="stable")[:, :5]
+            best = np.take_along_axis(labels, order, axis=1)
+            found = evaluate(Y, _padded(best, 5), ks=(1, 5))
+            return found["P@1"] + found["nDCG@5"] + found["P@5"]
+
+        return max(VOTE_POWERS, key=quality)
+
+
+def _mixed(linear: NDArray[np.float32], votes: NDArray[np.float32], power: float) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        belief = 1.0 / (1.0 + np.exp(-2.0 * linear))
+    share = votes / np.maximum(votes.max(axis=1, keepdims=True, initial=0.0), 1e-30)
+    mixed = belief * np.maximum(share, FAINTEST_VOTE) ** np.float32(power)
+    return np.where(np.isneginf(linear), -np.inf, mixed).astype(np.float32)
+
+
+def _signed_pairs(labels: NDArray[np.int64], Y: sparse.csr_array) -> sparse.csr_array:
+    """+1 for every label of a row, -1 for every other candidate of it."""
+    pairs = sparse.csr_array(2.0 * Y - _indicator(labels, Y.shape[1]), dtype=np.float32)
+    pairs.data = np.where(pairs.data > 0, np.float32(1.0), np.float32(-1.0))
+    return pairs
+
+
+def _indicator(labels: NDArray[np.int64], n_labels: int) -> sparse.csr_array:
+    there = labels >= 0
+    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    data = np.ones(int(indptr[-1]), dtype=np.float32)
+    return sparse.csr_array((data, labels[there], indptr), shape=(len(labels), n_labels))
+
+
+def _padded(labels: NDArray[np.int64], width: int) -> Any:
+    return np.pad(labels, ((0, 0), (0, max(0, width - labels.shape[1]))), constant_values=-1)
