@@ -125,7 +125,7 @@ class SLDLClassifier(OnlineLearning):
         self.embedding_ = self._seeded(self.embedding, GaussianLabelEmbedding, rng)
         self.mapping_ = self._seeded(self.mapping, RidgeMapping, rng)
         self.decoder_ = self._seeded(self.decoder, NeighborDecoder, rng)
-        self.ranker_ = None if self.ranker is None else clone(self.ranker)
+        self.ranker_: LinearRanker | None = None if self.ranker is None else clone(self.ranker)
         self._require_memory(X.shape[0], X.shape[1], Y.shape[1], X.nnz if sparse.issparse(X) else X.size)
         X = self._scaled(X)
         held = None

@@ -96,10 +96,10 @@ def label_prior(Y: sparse.csr_array) -> sparse.csr_array:
     return sparse.csr_array(Y.sum(axis=0, dtype=np.float32)[None, :] / np.float32(Y.shape[0]))
 
 
-def with_prior(votes: sparse.csr_array, silent: NDArray[np.bool_], prior: sparse.csr_array) -> sparse.csr_array:
+def with_prior(votes: sparse.csr_array, silent: Any, prior: sparse.csr_array) -> sparse.csr_array:
     """Votes in which the silent rows are replaced by the label prior, without stored zeros, indices sorted."""
-    if silent.any():
-        rows = silent.astype(np.float32)
+    if np.any(silent):
+        rows = np.asarray(silent, dtype=np.float32)
         votes = sparse.diags_array(1.0 - rows) @ votes + sparse.csr_array(rows.reshape(-1, 1)) @ prior
     votes = sparse.csr_array(votes)
     votes.eliminate_zeros()

@@ -123,7 +123,7 @@ class FeatureNeighborDecoder(Decoder):
         indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
         weights = self._weights(neighbors, similarities)
         ballots = sparse.csr_array((weights[there], neighbors[there], indptr), (len(neighbors), self.Y_.shape[0]))
-        return with_prior(ballots @ self.Y_, ~there.any(axis=1), self.prior_)
+        return with_prior(ballots @ self.Y_, np.logical_not(there.any(axis=1)), self.prior_)
 
 
 def _float32(X: Any) -> sparse.csr_array:
