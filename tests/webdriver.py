@@ -19,6 +19,7 @@ class Browser:
     """A headless Chromium that reaches no network, driven through chromedriver."""
 
     def __init__(self, chromium: str, chromedriver: str, *, dark: bool = False) -> None:
+        self.size = ""  # what a test calls the window it set
         self._profile = tempfile.TemporaryDirectory(prefix="pysldl-chromium-", ignore_cleanup_errors=True)
         self._log = Path(self._profile.name) / "chromedriver.log"
         self._driver = subprocess.Popen(

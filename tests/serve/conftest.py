@@ -3,28 +3,15 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from quick_models import fitted
 from service_process import Service
 
 from pysldl import SLDLClassifier
 from pysldl.datasets import SyntheticDataset, make_asymmetric_multilabel
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.persistence import save_model
-
-
-def fitted(world: SyntheticDataset, rows: Any, *, names: bool = True, seed: int = 0) -> SLDLClassifier:
-    """A quick model of a part of the world."""
-    embedding = GaussianLabelEmbedding(n_components=16, max_steps=100, cooccurrence="count")
-    classifier = SLDLClassifier(embedding, random_state=seed)
-    part = world.subset(rows)
-    return classifier.fit(
-        part.X,
-        part.Y,
-        label_names=part.label_names.tolist(),
-        feature_names=part.feature_names.tolist() if names else None,
-    )
 
 
 @pytest.fixture(scope="session")
@@ -77,6 +64,21 @@ def serve() -> Iterator[Callable[..., Service]]:
 def service(serve: Callable[..., Service], word_model: Path) -> Service:
     """Two workers with a model of words."""
     return serve(word_model, "--workers", "2")
+
+
+@pytest.fixture(scope="session")
+def vector_service(serve: Callable[..., Service], vector_model: Path) -> Service:
+    return serve(vector_model, "--workers", "1")
+
+
+@pytest.fixture(scope="session")
+def guarded_service(
+    serve: Callable[..., Service], word_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Service:
+    """One that wants the token open-sesame."""
+    file = tmp_path_factory.mktemp("secrets") / "token"
+    file.write_text("open-sesame\n")
+    return serve(word_model, "--workers", "1", "--token-file", str(file))
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ class Service:
             if line.startswith("}"):
                 break
         if not lines:
-            raise RuntimeError(self.process.stderr.read())
+            raise RuntimeError(self.process.communicate()[1])
         self.address: str = json.loads("".join(lines))["address"]
 
     @property

@@ -172,8 +172,8 @@ def _without_null(schema):
 
 
 class TestKindsOfModel:
-    def test_vectors_only(self, serve: Callable[..., Service], vector_model: Path, world: SyntheticDataset) -> None:
-        service = serve(vector_model, "--workers", "1")
+    def test_vectors_only(self, vector_service: Service, world: SyntheticDataset) -> None:
+        service = vector_service
         refused = service.post("/v1/predict", {"input": "a text"})
         assert (refused.status, refused.code) == (400, "vector_expected")
         assert service.post("/v1/predict", {"input": world.X[[0]].toarray()[0].tolist()}).status == 200

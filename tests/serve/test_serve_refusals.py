@@ -99,9 +99,8 @@ def test_limits_of_the_command_line(serve: Callable[..., Service], word_model: P
     assert service.post("/v1/predict", {"inputs": ["cloud"] * 3, "k": 7}).status == 200
 
 
-def test_token(serve: Callable[..., Service], word_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("open-sesame\n")
-    service = serve(word_model, "--workers", "1", "--token-file", str(tmp_path / "token"))
+def test_token(guarded_service: Service) -> None:
+    service = guarded_service
     for wrong in (
         {},
         {"Authorization": "Bearer close"},

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.exceptions import DataError, ModelFormatError
+from pysldl.held_out import by_frequency
 from pysldl.persistence import Manifest, load_model, read_manifest
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.label_graph import Arrow, LabelGraph
@@ -276,6 +277,18 @@ class ServedModel:
 
     # Facts
 
+    def _held_out(self) -> dict[str, Any] | None:
+        """How good the model was on training rows left out in turn; a model of an earlier library does not know."""
+        summary = getattr(self.classifier.calibration_, "held_out_", None)
+        if summary is None:
+            return None
+        return {
+            "n_rows": int(summary["n_rows"]),
+            "metrics": {name: _number(value) for name, value in summary["metrics"].items()},
+            "reliability": summary["reliability"],
+            "by_frequency": by_frequency(summary["n_true"], summary["n_found"], self.counts),
+        }
+
     def facts(self) -> dict[str, Any]:
         """What the model is made of and how good it was found to be."""
         calibration = self.classifier.calibration_
@@ -301,6 +314,7 @@ class ServedModel:
                 "scores": _thinned(calibration.scores_),
                 "probabilities": _thinned(calibration.probabilities_),
             },
+            "held_out": self._held_out(),
             "frequencies": _thinned(self.counts[self._by_frequency]),
         }
 

@@ -59,9 +59,9 @@ def serve_model(
     if workers > 1 and not hasattr(os, "fork"):
         raise DataError("Several workers need a system that can fork; use --workers 1.")
     settings = settings or Settings()
-    source = ModelSource(path)
-    source.current.warm_up()
     counters = Telemetry(workers)
+    source = ModelSource(path, counters)
+    source.current.warm_up()
     with _listen(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host
         on_ready(f"http://{shown}:{listener.getsockname()[1]}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pysldl.exceptions import SLDLError
 from pysldl.serve.served_model import open_version
+from pysldl.serve.telemetry import FAILED_RELOADS, RELOADS, Telemetry
 
 __all__ = ["ModelSource"]
 
@@ -26,21 +27,22 @@ class ModelSource:
     ----------
     path : Path
         The model folder.
+    counters : Telemetry, optional
+        Where new versions, and those that could not be read, are counted.
 
     Attributes
     ----------
     current : ServedModel
     problem : str or None
         Why the newest version in the folder cannot be served.
-    n_reloads : int
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, counters: Telemetry | None = None) -> None:
         self.path = path.resolve()
         self._seen = self._identity()
         self.current = open_version(self.path)
         self.problem: str | None = None
-        self.n_reloads = 0
+        self._counters = counters or Telemetry()
 
     async def watch(self, poll: float) -> None:
         """Look at the folder again and again, until cancelled."""
@@ -61,12 +63,13 @@ class ModelSource:
             fresh.warm_up()
         except (SLDLError, OSError) as error:
             self.problem = str(error)
+            self._counters.count(FAILED_RELOADS)
             logger.warning("the new version is not served: %s", error)
             return
         self.problem = None
         if fresh.version != self.current.version:
             self.current = fresh
-            self.n_reloads += 1
+            self._counters.count(RELOADS)
             logger.info("now serving version %s", fresh.version)
 
     def _identity(self) -> Identity | None:

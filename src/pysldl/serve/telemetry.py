@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ROUTES", "Telemetry"]
+__all__ = ["FAILED_RELOADS", "IN_FLIGHT", "RELOADS", "ROUTES", "ROWS", "Telemetry"]
 
 ROUTES = ("predict", "explain", "labels", "relations", "map", "model", "health", "metrics", "openapi", "page", "other")
 STATUSES = (200, 304, 400, 401, 404, 405, 408, 413, 415, 500, 503)
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-ROWS, RELOADS, REJECTED_RELOADS, RESIDENT, IN_FLIGHT = range(5)
+ROWS, RELOADS, FAILED_RELOADS, RESIDENT, IN_FLIGHT = range(5)
 
 N_PLAIN = 5
 PER_ROUTE = len(STATUSES) + len(BUCKETS) + 2
@@ -60,9 +60,14 @@ class Telemetry:
         plain = (
             ("sldl_rows_total", "counter", "Inputs predicted.", ROWS),
             ("sldl_reloads_total", "counter", "New versions of the model taken up, by all workers.", RELOADS),
-            ("sldl_reload_failures_total", "counter", "New versions that could not be read.", REJECTED_RELOADS),
+            ("sldl_reload_failures_total", "counter", "New versions that could not be read.", FAILED_RELOADS),
             ("sldl_requests_in_flight", "gauge", "Requests being answered.", IN_FLIGHT),
-            ("sldl_resident_bytes", "gauge", "Memory of the workers that reported it; shared pages count for each.", 3),
+            (
+                "sldl_resident_bytes",
+                "gauge",
+                "Memory of the workers, shared pages counted for each.",
+                RESIDENT,
+            ),
         )
         for name, kind, meaning, at in plain:
             yield from _head(name, kind, meaning)

@@ -4,23 +4,43 @@ import { el } from "/page/dom.js";
 
 const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [520, 300, 54, 44, 14, 16];
 
-export function lineChart({ title, x, y, xName, yName, yRange, yFormat = short, log = false, note = null }) {
+export function lineChart({
+  title,
+  x,
+  y,
+  xName,
+  yName,
+  xRange = [Math.min(...x), Math.max(...x)],
+  yRange = [Math.min(...y), Math.max(...y)],
+  xFormat = short,
+  yFormat = short,
+  log = false,
+  diagonal = false,
+  dots = false,
+  note = null,
+}) {
   const bend = log ? Math.log10 : (value) => value;
-  const xs = scale(bend(Math.min(...x)), bend(Math.max(...x)), LEFT, WIDTH - RIGHT);
-  const [low, high] = yRange ?? [Math.min(...y), Math.max(...y)];
-  const ys = scale(bend(low), bend(high), HEIGHT - BOTTOM, TOP);
+  const xs = scale(...xRange.map(bend), LEFT, WIDTH - RIGHT);
+  const ys = scale(...yRange.map(bend), HEIGHT - BOTTOM, TOP);
   const points = x.map((value, i) => `${xs(bend(value)).toFixed(1)},${ys(bend(y[i])).toFixed(1)}`);
   const marks = [];
-  for (const value of ticks(Math.min(...x), Math.max(...x), log)) {
+  for (const value of ticks(...xRange, log)) {
     const at = xs(bend(value));
     marks.push(el("line", { class: "axis", x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM }));
-    marks.push(el("text", { x: at, y: HEIGHT - BOTTOM + 17, "text-anchor": "middle" }, short(value)));
+    marks.push(el("text", { x: at, y: HEIGHT - BOTTOM + 17, "text-anchor": "middle" }, xFormat(value)));
   }
-  for (const value of ticks(low, high, log)) {
+  for (const value of ticks(...yRange, log)) {
     const at = ys(bend(value));
     marks.push(el("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: at, y2: at }));
     marks.push(el("text", { x: LEFT - 7, y: at + 4, "text-anchor": "end" }, yFormat(value)));
   }
+  if (diagonal)
+    marks.push(el("line", { class: "note", x1: xs(0), y1: ys(0), x2: xs(1), y2: ys(1) }));
+  if (dots)
+    points.forEach((point) => {
+      const [cx, cy] = point.split(",");
+      marks.push(el("circle", { class: "dot", cx, cy, r: 3.5 }));
+    });
   if (note) {
     const at = xs(bend(note.x));
     const right = at < WIDTH * 0.6;

@@ -3,7 +3,7 @@
 export const $ = (id) => document.getElementById(id);
 
 export function el(tag, attributes = {}, ...inside) {
-  const svg = ["svg", "path", "line", "text", "g", "title"].includes(tag);
+  const svg = ["svg", "path", "line", "text", "circle", "title"].includes(tag);
   const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);

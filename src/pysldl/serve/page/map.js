@@ -43,10 +43,17 @@ export class LabelMap {
     this.selected = label;
     this.out = out;
     this.in = into;
-    if (move && label >= 0) {
-      const scale = Math.max(this.view.scale, this.fitScale() * 2.2);
-      this.moveTo({ x: this.data.x[label], y: this.data.y[label], scale });
-    } else this.draw();
+    if (move && label >= 0) this.moveTo({ x: this.data.x[label], y: this.data.y[label], scale: this.scaleFor(label) });
+    else this.draw();
+  }
+
+  // Near enough to read, far enough to see where most of the arrows lead.
+  scaleFor(label) {
+    const { x, y } = this.data;
+    const far = [...this.out.keys(), ...this.in.keys()].map((i) => Math.hypot(x[i] - x[label], y[i] - y[label]));
+    const reach = far.sort((a, b) => a - b)[Math.floor(0.8 * far.length)] ?? 0;
+    const wanted = (0.42 * Math.min(this.width, this.height)) / Math.max(reach, 1e-6);
+    return Math.min(Math.max(wanted, this.fitScale()), this.fitScale() * 8);
   }
 
   fit(smooth = true) {
@@ -60,13 +67,16 @@ export class LabelMap {
 
   zoom(factor, x = this.width / 2, y = this.height / 2) {
     const scale = Math.min(Math.max(this.view.scale * factor, this.fitScale() * 0.5), this.fitScale() * 60);
-    const [wx, wy] = this.toWorld(x, y);
-    this.view = { scale, x: wx - (x - this.width / 2) / scale, y: wy - (y - this.height / 2) / scale };
+    const before = this.toWorld(x, y);
+    this.view = { ...this.view, scale };
+    const after = this.toWorld(x, y);
+    this.view = { scale, x: this.view.x + before[0] - after[0], y: this.view.y + before[1] - after[1] };
     this.draw();
   }
 
   pan(dx, dy) {
-    this.view = { ...this.view, x: this.view.x + dx / this.view.scale, y: this.view.y + dy / this.view.scale };
+    const [x, y] = this.toWorld(this.width / 2 + dx, this.height / 2 + dy);
+    this.view = { ...this.view, x, y };
     this.draw();
   }
 
@@ -89,16 +99,33 @@ export class LabelMap {
 
   // Coordinates
 
+  // The places fill a square; on a wide canvas they are spread to the sides, on a narrow one upwards.
+  stretch() {
+    const aspect = Math.sqrt((this.width || 1) / (this.height || 1));
+    return [Math.min(1.3, Math.max(0.8, aspect)), Math.min(1.3, Math.max(0.8, 1 / aspect))];
+  }
+
   fitScale() {
-    return 0.92 * Math.min(this.width || 1, this.height || 1);
+    const [sx, sy] = this.stretch();
+    return 0.86 * Math.min((this.width || 1) / sx, (this.height || 1) / sy);
   }
 
   toScreen(x, y) {
-    return [(x - this.view.x) * this.view.scale + this.width / 2, (y - this.view.y) * this.view.scale + this.height / 2];
+    const { view } = this;
+    const [sx, sy] = this.stretch();
+    return [
+      (x - view.x) * sx * view.scale + this.width / 2,
+      (y - view.y) * sy * view.scale + this.height / 2,
+    ];
   }
 
   toWorld(x, y) {
-    return [(x - this.width / 2) / this.view.scale + this.view.x, (y - this.height / 2) / this.view.scale + this.view.y];
+    const { view } = this;
+    const [sx, sy] = this.stretch();
+    return [
+      (x - this.width / 2) / (sx * view.scale) + view.x,
+      (y - this.height / 2) / (sy * view.scale) + view.y,
+    ];
   }
 
   moveTo(goal) {
@@ -144,15 +171,17 @@ export class LabelMap {
   }
 
   visible() {
-    const { data, view } = this;
+    const { data } = this;
     const seen = new Uint8Array(data.x.length);
-    const halfX = this.width / 2 / view.scale + 0.02;
-    const halfY = this.height / 2 / view.scale + 0.02;
+    const [left, top] = this.toWorld(-20, -20);
+    const [right, bottom] = this.toWorld(this.width + 20, this.height + 20);
     for (let i = 0; i < seen.length; i++)
       seen[i] =
         data.counts[i] >= this.leastCount &&
-        Math.abs(data.x[i] - view.x) < halfX &&
-        Math.abs(data.y[i] - view.y) < halfY;
+        data.x[i] > left &&
+        data.x[i] < right &&
+        data.y[i] > top &&
+        data.y[i] < bottom;
     return seen;
   }
 
@@ -264,15 +293,19 @@ export class LabelMap {
       pen.font = `${strong ? 600 : 400} ${size}px system-ui, sans-serif`;
       const text = data.labels[label].length > 34 ? `${data.labels[label].slice(0, 33)}…` : data.labels[label];
       const [x, y] = this.place(label);
-      const left = x + Math.max(this.size(label), 3) + 4;
-      const box = [left, y - size * 0.7, left + pen.measureText(text).width, y + size * 0.7];
-      if (!strong && taken.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3])) return;
+      const width = pen.measureText(text).width;
+      const gap = Math.max(this.size(label), 3) + 4;
+      // To the right; what is chosen may also stand to the left.
+      const box = (strong ? [x + gap, x - gap - width] : [x + gap])
+        .map((left) => [left, y - size * 0.7, left + width, y + size * 0.7])
+        .find((box) => !taken.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3]));
+      if (!box) return;
       taken.push(box);
       pen.strokeStyle = paper;
       pen.lineWidth = 3.5;
-      pen.strokeText(text, left, y);
+      pen.strokeText(text, box[0], y);
       pen.fillStyle = strong ? ink : quiet;
-      pen.fillText(text, left, y);
+      pen.fillText(text, box[0], y);
       named++;
     };
     for (const label of new Set(chosen)) name(label, true);

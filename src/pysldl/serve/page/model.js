@@ -24,12 +24,14 @@ export function showModel(facts) {
       }),
     ]),
     quality(facts),
-    calibrationPlot(facts.calibration),
+    calibrationPlot(facts),
     frequencyPlot(facts),
     sheet("Parameters", [facts_list(flat(facts.parameters))]),
   ];
   $("model-body").replaceChildren(...parts.filter((part) => part !== null));
 }
+
+const share = (value) => `${(100 * value).toFixed(1)} %`;
 
 function sheet(title, inside) {
   return el("section", { class: "sheet" }, el("h2", {}, title), ...inside);
@@ -44,37 +46,108 @@ function facts_list(entries) {
   );
 }
 
-function quality(facts) {
-  const measured = facts.fitted_on.held_out ?? facts.fitted_on.metrics;
-  const numbers = Object.entries(measured ?? {}).filter(([, value]) => typeof value === "number");
-  const found = Object.fromEntries(numbers.map(([name, value]) => [name, `${(100 * value).toFixed(1)} %`]));
-  if (facts.calibration) {
-    found["micro-F1, training rows left out in turn"] = `${(100 * facts.calibration.left_out_f1).toFixed(1)} %`;
-    found["threshold on the score"] = facts.calibration.threshold.toPrecision(3);
+function quality({ calibration, held_out: held }) {
+  if (!calibration) return sheet("Held-out rows", [el("p", { class: "quiet" }, "This model was not calibrated.")]);
+  const found = Object.fromEntries(Object.entries(held?.metrics ?? {}).map(([name, value]) => [name, share(value)]));
+  found["micro-F1 at the threshold"] = share(calibration.left_out_f1);
+  found["threshold on the score"] = calibration.threshold.toPrecision(3);
+  const inside = [metricsTable(found)];
+  if (held) {
+    const words = `Measured on ${count(held.n_rows)} training rows, each judged as if it had been left out.`;
+    inside.unshift(el("p", { class: "quiet" }, words));
+    inside.push(el("h3", {}, "True labels found among the five best"), recallTable(held.by_frequency));
   }
-  const inside = Object.keys(found).length
-    ? [facts_list(found)]
-    : [el("p", { class: "quiet" }, "No measurement is kept with this model.")];
-  if (!numbers.length)
-    inside.push(el("p", { class: "quiet" }, "sldl evaluate measures it on rows that it has not seen."));
   return sheet("Held-out rows", inside);
 }
 
-function calibrationPlot(calibration) {
+// Metrics at 1, 3 and 5 side by side; whatever has no cut-off below.
+function metricsTable(found) {
+  const cutoffs = [...new Set(Object.keys(found).map((name) => name.split("@")[1]))].filter(Boolean);
+  const families = [...new Set(Object.keys(found).map((name) => name.split("@")[0]))];
+  const single = Object.fromEntries(Object.entries(found).filter(([name]) => !name.includes("@")));
+  const table = cutoffs.length
+    ? el(
+        "table",
+        {},
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "at"), ...cutoffs.map((k) => el("th", { scope: "col" }, k)))),
+        el(
+          "tbody",
+          {},
+          families
+            .filter((name) => !(name in single))
+            .map((name) =>
+              el(
+                "tr",
+                {},
+                el("th", { scope: "row" }, name),
+                ...cutoffs.map((k) => el("td", {}, found[`${name}@${k}`] ?? "–")),
+              ),
+            ),
+        ),
+      )
+    : null;
+  return el("div", {}, table, facts_list(single));
+}
+
+function recallTable(groups) {
+  return el(
+    "table",
+    {},
+    el(
+      "thead",
+      {},
+      el("tr", {}, ...["training rows", "labels", "found"].map((name) => el("th", { scope: "col" }, name))),
+    ),
+    el(
+      "tbody",
+      {},
+      groups.map((group) => {
+        const range = group.to === null ? `${group.from} and more` : group.from === group.to ? group.from : `${group.from} to ${group.to}`;
+        const found = group.recall === null ? "–" : share(group.recall);
+        return el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, String(range)),
+          el("td", {}, count(group.n_labels)),
+          el("td", {}, found),
+        );
+      }),
+    ),
+  );
+}
+
+// Where the model keeps it: confidence against truth. Else the curve from score to confidence.
+function calibrationPlot({ calibration, held_out: held }) {
   if (!calibration) return null;
-  const { scores, probabilities, threshold } = calibration;
+  const percentage = (value) => `${Math.round(100 * value)} %`;
+  if (held?.reliability.length > 1) {
+    const chart = lineChart({
+      title: "Calibration: confidence against the share of labels that applied",
+      x: held.reliability.map((bin) => bin.predicted),
+      y: held.reliability.map((bin) => bin.observed),
+      xName: "confidence",
+      yName: "share that applied",
+      xRange: [0, 1],
+      yRange: [0, 1],
+      xFormat: percentage,
+      yFormat: percentage,
+      diagonal: true,
+      dots: true,
+    });
+    const words = "On the dashed line, labels given with 70 % confidence apply 70 times in 100. Judged on left-out rows.";
+    return sheet("Calibration", [chart, el("p", { class: "quiet" }, words)]);
+  }
   const chart = lineChart({
     title: "Calibration: the share of labels with a score that applied",
-    x: scores,
-    y: probabilities,
+    x: calibration.scores,
+    y: calibration.probabilities,
     xName: "score",
-    yName: "share that applied",
+    yName: "confidence",
     yRange: [0, 1],
-    yFormat: (value) => `${Math.round(100 * value)} %`,
-    note: { x: threshold, text: "assigned from here" },
+    yFormat: percentage,
+    note: { x: calibration.threshold, text: "assigned from here" },
   });
-  const words =
-    "The confidence of a label is the share of labels with its score that applied, on training rows left out in turn.";
+  const words = "The confidence of a label is the share of labels with its score that applied, on left-out rows.";
   return sheet("Calibration", [chart, el("p", { class: "quiet" }, words)]);
 }
 

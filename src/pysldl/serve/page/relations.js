@@ -52,7 +52,7 @@ async function choose(label) {
   map.select(column.get(label) ?? -1, strengths(found.implies), strengths(found.implied_by));
   $("chosen").replaceChildren(
     el("h2", {}, found.label),
-    el("p", { class: "quiet" }, `On ${rows(found.count)} of the training data.`),
+    el("p", { class: "quiet" }, `On ${rows(found.count)} of the training data. Bars show how one-sided a relation is.`),
     ...list("Implies", "out", found.implies, found),
     ...list("Is implied by", "in", found.implied_by, found),
   );

@@ -88,7 +88,7 @@ function reasons(found) {
   if (found.terms.length) {
     parts.push(el("h3", {}, "Words"));
     if (found.terms.some((term) => term.words.length)) parts.push(reading(found.terms));
-    parts.push(el("p", { class: "quiet" }, `Parts of the ${found.terms_meaning}:`), terms(found.terms));
+    parts.push(el("p", { class: "quiet" }, `What each adds to the ${found.terms_meaning}:`), terms(found.terms));
   }
   parts.push(el("h3", {}, "Training rows that voted for it"));
   if (found.neighbors.length) parts.push(examples(found));

@@ -1,0 +1,210 @@
+"""The page in a real Chromium, at the width of a desk and at that of a hand.
+
+Screenshots are left in the folder of the variable PYSLDL_ARTEFACTS, or in ``build/screenshots``.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from service_process import Service
+
+from webdriver import ENTER, Browser
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMEDRIVER = shutil.which("chromedriver")
+ARTEFACTS = Path(os.environ.get("PYSLDL_ARTEFACTS", Path(__file__).parents[2] / "build" / "screenshots"))
+DOWN = "\ue015"
+SIZES = {"desk": (1280, 900), "hand": (390, 844)}
+TEXT = "Distant cloud and rain: a rainbow under the old sky."
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or CHROMEDRIVER is None,
+    reason="no Chromium with chromedriver on this machine: apt-get install chromium chromium-driver",
+)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    assert CHROMIUM is not None and CHROMEDRIVER is not None
+    with Browser(CHROMIUM, CHROMEDRIVER) as opened:
+        yield opened
+
+
+@pytest.fixture(params=SIZES)
+def browser(request: pytest.FixtureRequest, chromium: Browser) -> Browser:
+    resize(chromium, request.param)
+    chromium.size = request.param
+    chromium.open("about:blank")
+    chromium.console()
+    return chromium
+
+
+def resize(browser: Browser, size: str) -> None:
+    width, height = SIZES[size]
+    browser.command(
+        "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=size == "hand"
+    )
+
+
+def keep(browser: Browser, name: str) -> None:
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    browser.screenshot(ARTEFACTS / f"{name}-{browser.size}.png")
+
+
+def text_of(selector: str) -> str:
+    return f"document.querySelector('{selector}')?.innerText"
+
+
+def assert_calm(browser: Browser) -> None:
+    """Nothing said in the console, nothing wider than the window."""
+    assert browser.console() == []
+    assert browser.run("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_paste_a_text_see_the_labels_and_why(browser: Browser, service: Service) -> None:
+    browser.open(f"{service.address}/")
+    browser.wait_for("document.title.startsWith('words')")
+    browser.press("#text", TEXT)
+    browser.click("#tag-button")
+    browser.wait_for("document.querySelectorAll('.label').length === 10")
+    labels = browser.run("return [...document.querySelectorAll('.label')].map((line) => line.dataset.label)")
+    answer = service.post("/v1/predict", {"input": TEXT, "k": 10}).document["predictions"][0]["labels"]
+    assert labels == [label["label"] for label in answer]
+    shares = browser.run("return [...document.querySelectorAll('.label .share')].map((line) => line.innerText)")
+    assert shares[0] == f"{round(100 * answer[0]['probability'])} %"
+
+    first = f'.label[data-label="{labels[0]}"]'
+    browser.press(first, ENTER)
+    browser.wait_for("document.querySelector('.reasons .terms')")
+    reasons = service.post("/v1/explain", {"input": TEXT, "label": labels[0]}).document
+    rows = browser.run("return [...document.querySelectorAll('.examples li')].map((line) => line.innerText)")
+    assert len(rows) == len(reasons["neighbors"]) and f"Row {reasons['neighbors'][0]['row']}," in rows[0]
+    marked = browser.run("return [...document.querySelectorAll('mark')].map((word) => word.innerText)")
+    assert {"cloud", "rain"} & set(marked)
+    assert browser.run(f"return document.querySelector('{first}').getAttribute('aria-expanded')") == "true"
+    keep(browser, "tag")
+    assert_calm(browser)
+    assert all(address.startswith(service.address) for address in browser.requested(f"{service.address}/"))
+
+
+def test_find_a_label_and_follow_an_arrow(browser: Browser, service: Service) -> None:
+    browser.open(f"{service.address}/#relations")
+    browser.wait_for("document.getElementById('map').map?.data")
+    keep(browser, "map")
+    browser.press("#search", "rainb")
+    browser.wait_for("document.querySelectorAll('#found [role=option]').length > 0")
+    browser.press("#search", DOWN + ENTER)
+    browser.wait_for(f"{text_of('#chosen h2')} === 'rainbow'")
+    relations = service.get("/v1/relations?label=rainbow&limit=8").document
+    shown = browser.run("return [...document.querySelectorAll('.arrows button.out')].map((b) => b.dataset.label)")
+    assert shown == [other["label"] for other in relations["implies"]] and shown
+    column = "document.getElementById('map').map.data.labels[document.getElementById('map').map.selected]"
+    assert browser.run(f"return {column}") == "rainbow"
+    browser.run("document.querySelector('#chosen').scrollIntoView()")
+    keep(browser, "label")
+
+    browser.click(f'.arrows button.out[data-label="{shown[0]}"]')
+    browser.wait_for(f"{text_of('#chosen h2')} === arguments[0]", shown[0])
+    assert browser.run(f"return {column}") == shown[0]
+    assert browser.run("return decodeURIComponent(location.hash)") == f"#relations/{shown[0]}"
+    assert_calm(browser)
+
+
+def test_the_map_answers_to_the_hand(browser: Browser, service: Service) -> None:
+    browser.open(f"{service.address}/#relations")
+    browser.wait_for("document.getElementById('map').map?.data")
+    places = browser.run(
+        """
+        const { map } = document.getElementById("map");
+        const box = map.canvas.getBoundingClientRect();
+        return map.data.labels.map((name, i) => {
+          const [x, y] = map.place(i);
+          return map.find(x, y) === i ? [name, box.left + x, box.top + y] : null;
+        }).filter(Boolean);
+        """
+    )
+    assert len(places) > 20
+    name, x, y = places[0]
+    for kind in ("mousePressed", "mouseReleased"):
+        browser.command("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    browser.wait_for(f"{text_of('#chosen h2')} === arguments[0]", name)
+
+    scale = "document.getElementById('map').map.view.scale"
+    browser.wait_for("document.getElementById('map').map.journey")
+    before = browser.run(f"return {scale}")
+    browser.click("#zoom-in")
+    browser.wait_for(f"{scale} !== arguments[0]", before)
+    browser.press("#map", "0")
+    whole = "document.getElementById('map').map.fitScale()"
+    browser.wait_for(f"Math.abs({scale} - {whole}) < 1e-6")
+    browser.run("const s = document.getElementById('frequency'); s.value = 60; s.dispatchEvent(new Event('input'))")
+    least = browser.run("return document.getElementById('map').map.leastCount")
+    assert least > 1
+    visible = browser.run("return document.getElementById('map').map.visible().reduce((a, b) => a + b, 0)")
+    assert visible == sum(x["count"] >= least for x in service.get("/v1/labels?limit=100").document["labels"])
+    assert_calm(browser)
+
+
+def test_what_the_model_is(browser: Browser, service: Service) -> None:
+    browser.open(f"{service.address}/#model")
+    browser.wait_for("document.querySelectorAll('.plot').length === 2")
+    said = browser.run("return document.getElementById('model-body').innerText")
+    assert "world" in said and "400" in said and "embedding.n_components" in said and "nDCG" in said
+    keep(browser, "model")
+    assert_calm(browser)
+
+
+def test_refusals_are_sentences_on_the_page(browser: Browser, service: Service) -> None:
+    browser.open(f"{service.address}/")
+    browser.wait_for("document.title.startsWith('words')")
+    browser.press("#text", "   ")
+    browser.click("#tag-button")
+    problem = "!document.getElementById('problem').hidden && document.getElementById('problem').innerText"
+    assert browser.wait_for(problem) == "The text is empty: send at least one word."
+    browser.run("location.hash = 'relations/clowd'")
+    assert "'cloud'" in browser.wait_for(f"({problem} || '').includes('clowd') && {problem}")
+    browser.console()  # which tells of answers with 4xx
+
+
+def test_a_model_of_vectors_says_so(chromium: Browser, vector_service: Service) -> None:
+    chromium.open(f"{vector_service.address}/")
+    assert "takes vectors of 240 numbers" in chromium.wait_for(
+        f"({text_of('#tag-status')} || '').includes('vectors') && {text_of('#tag-status')}"
+    )
+
+
+def test_the_page_asks_for_the_token(chromium: Browser, guarded_service: Service) -> None:
+    chromium.open(f"{guarded_service.address}/")
+    chromium.wait_for("!document.getElementById('token').hidden")
+    chromium.press("#token-input", "open-sesame" + ENTER)
+    chromium.wait_for("document.title.startsWith('words')")
+
+
+def test_everything_can_be_reached_by_name_and_key(chromium: Browser, service: Service) -> None:
+    """Every control has a name, every view a heading, and the order of focus needs no pointer."""
+    resize(chromium, "desk")
+    chromium.open(f"{service.address}/#relations")
+    chromium.wait_for("document.getElementById('map').map?.data")
+    nameless = chromium.run(
+        """
+        const named = (e) => e.ariaLabel || e.innerText?.trim() || e.labels?.length;
+        return [...document.querySelectorAll("button, input, select, textarea, canvas, a, [role]")]
+          .filter((e) => !named(e) && !e.matches("p[role], form")).map((e) => e.outerHTML);
+        """
+    )
+    assert nameless == []
+    assert chromium.run("return [...document.querySelectorAll('main > section')].every((s) => s.querySelector('h1'))")
+    assert chromium.run("return document.querySelectorAll('[tabindex]:not([tabindex=\"0\"]):not(main)').length") == 0
+
+
+def test_follows_the_dark_setting(service: Service) -> None:
+    assert CHROMIUM is not None and CHROMEDRIVER is not None
+    with Browser(CHROMIUM, CHROMEDRIVER, dark=True) as browser:
+        browser.size = "dark"
+        browser.open(f"{service.address}/#relations")
+        browser.wait_for("document.getElementById('map').map?.data")
+        keep(browser, "map")
+        assert browser.run("return getComputedStyle(document.documentElement).backgroundColor") == "rgb(18, 21, 24)"
