@@ -57,6 +57,8 @@ def serve() -> Iterator[Callable[..., Service]]:
 
     yield start
     for service in started:
+        service.process.terminate()
+    for service in started:
         service.stop()
 
 
