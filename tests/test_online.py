@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from pysldl import SLDLClassifier, make_sldl
 from pysldl.datasets import make_asymmetric_multilabel
-from pysldl.decoding import BlendDecoder, LinearReadout, NeighborDecoder
+from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, LinearRanker, LinearReadout, NeighborDecoder
 from pysldl.embedding import (
     GaussianLabelEmbedding,
     IdentityLabelEmbedding,
@@ -186,6 +187,47 @@ def test_a_new_label_finds_what_it_implies(data):
     assert np.mean(directed) >= 0.75
 
 
+@pytest.fixture
+def ranked():
+    return SLDLClassifier(decoder=FeatureNeighborDecoder(20), ranker=LinearRanker(20), online=True, random_state=0)
+
+
+def test_neighbours_in_the_features_learn_on(data, halves):
+    first, later = halves
+    whole = np.concatenate([first, later])
+    plain = SLDLClassifier(decoder=FeatureNeighborDecoder(20), online=True, calibrate=False)
+    refit = clone(plain).fit(data.X[whole], data.Y[whole])
+    grown = clone(plain).fit(data.X[first], data.Y[first]).partial_fit(data.X[later], data.Y[later])
+    np.testing.assert_allclose(grown.decision_function(data.X), refit.decision_function(data.X), atol=1e-5)
+    shrunk = refit.forget_rows(np.arange(len(first), len(whole)))
+    fitted = clone(plain).fit(data.X[first], data.Y[first])
+    np.testing.assert_allclose(shrunk.decision_function(data.X), fitted.decision_function(data.X), atol=1e-5)
+
+
+def test_a_ranker_learns_new_labels_and_keeps_the_others(data, halves, new_labels, ranked, tmp_path):
+    first, later = halves
+    known = data.n_labels - N_NEW_LABELS
+    clf = ranked.fit(data.X[first], data.Y[first][:, :known])
+    before = clf.ranker_.W_.toarray(), clf.ranker_.bias_.copy()
+    clf.partial_fit(data.X[later], data.Y[later])
+    np.testing.assert_array_equal(clf.ranker_.W_.toarray()[:known], before[0])
+    np.testing.assert_array_equal(clf.ranker_.bias_[:known], before[1])
+    assert clf.ranker_.W_.shape[0] == data.n_labels
+    carrying = np.asarray(data.Y[later][:, new_labels].sum(axis=1)).ravel() > 0
+    labels, scores = clf.predict_topk(data.X[later], 5)
+    found = np.isin(labels, new_labels).any(axis=1)
+    assert found[carrying].mean() > 0.7 and found[~carrying].mean() < found[carrying].mean()
+    save_model(clf, tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").predict_topk(data.X[later], 5)[1], scores)
+
+
+def test_a_ranker_does_not_offer_labels_whose_rows_are_gone(data, ranked):
+    clf = ranked.fit(data.X, data.Y)
+    label = int(clf.ranker_.frequent_[0])
+    clf.forget_rows(data.Y[:, [label]].tocoo().row)
+    assert not (clf.predict_topk(data.X, data.n_labels)[0] == label).any()
+
+
 def test_a_removed_row_no_longer_votes(data, halves):
     first, _ = halves
     clf = small().fit(data.X[first], data.Y[first], label_names=data.label_names)
@@ -259,6 +301,8 @@ def test_only_an_online_model_learns_on(data):
         clf.partial_fit(data.X[:2], data.Y[:2])
     with pytest.raises(NotOnlineError, match="online=True"):
         clf.forget_rows([1])
+    with pytest.raises(NotOnlineError, match="made and fitted with online=True"):
+        clf.set_params(online=True).partial_fit(data.X[:2], data.Y[:2])
     clf.set_params(online=True).fit(data.X[:100], data.Y[:100])
     assert hasattr(clf, "partial_fit") and clf.training_features_.shape[0] == 100
     clf.set_params(online=False).fit(data.X[:100], data.Y[:100])

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
 from pysldl.base import LabelRanker
+from pysldl.decoding.ranker_growth import grown_ranker
 from pysldl.exceptions import DataError, NotOnlineError
 from pysldl.labels import as_indicator, check_label_names, indicator_of_names, is_rows_of_names
 
@@ -30,7 +31,8 @@ class _WhenOnline:
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self.method
-        if not instance.online:
+        fitted_without = hasattr(instance, "n_samples_") and not hasattr(instance, "training_features_")
+        if not instance.online or fitted_without:
             raise NotOnlineError(
                 f"{self.method.__name__} needs a {owner.__name__} that was made and fitted with online=True: only that "
                 "one keeps the features of its training rows."
@@ -39,10 +41,11 @@ class _WhenOnline:
 
 
 class OnlineLearning(LabelRanker):
-    """What ``online=True`` adds to a classifier of three stages.
+    """What ``online=True`` adds to a classifier.
 
     Known labels keep their place in the latent space. The mapping and the neighbours become what a fit to the present
-    rows with that embedding would make them; threshold and probabilities stay those of the last fit.
+    rows with that embedding would make them. A ranker gets classifiers for new labels and keeps those it has; threshold
+    and probabilities stay those of the last fit.
 
     Attributes
     ----------
@@ -74,7 +77,7 @@ class OnlineLearning(LabelRanker):
         label_names : sequence of str, optional
             Names of the columns of ``y``.
         """
-        if not hasattr(self, "embedding_"):
+        if not hasattr(self, "n_samples_"):
             return self.fit(X, y, label_names=label_names)
         rows = _like(self.training_features_, self._online_features(X))
         Y, names = self._joined_labels(y, label_names)
@@ -131,11 +134,20 @@ class OnlineLearning(LabelRanker):
         removed: tuple[Any, Any] | None = None,
     ) -> None:
         """Bring the stages to the rows ``X`` and labels ``Y``. The model changes when all of them have succeeded."""
-        embedding = copy(self.embedding_).extend(Y)
-        targets = [None if rows is None else (rows[0], embedding.transform(rows[1])) for rows in (added, removed)]
-        mapping = copy(self.mapping_).update(X, embedding.transform(Y), added=targets[0], removed=targets[1])
+        embedding, mapping, ranker = self.embedding_, self.mapping_, getattr(self, "ranker_", None)
+        codes = X
+        if mapping is not None:
+            embedding = copy(embedding).extend(Y)
+            targets = [None if rows is None else (rows[0], embedding.transform(rows[1])) for rows in (added, removed)]
+            mapping = copy(mapping).update(X, embedding.transform(Y), added=targets[0], removed=targets[1])
+            codes = mapping.predict(X)
         # Every code moves with the mapping, so the neighbours are indexed anew: one product with the features.
-        decoder = copy(self.decoder_).fit(mapping.predict(X), Y)
+        decoder = copy(self.decoder_).fit(codes, Y)
+        if ranker is not None:
+            known = np.pad(self.label_counts_, (0, Y.shape[1] - len(self.label_counts_))) > 0
+            new = np.setdiff1d(np.unique(Y.indices), np.flatnonzero(known))
+            postings = getattr(decoder, "postings_", None)
+            self.ranker_ = grown_ranker(ranker, sparse.csr_array(X, dtype=np.float32), Y, new, postings)
         self.embedding_, self.mapping_, self.decoder_ = embedding, mapping, decoder
         self.label_names_ = names
         self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1])

@@ -7,12 +7,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.decoding.ranker import LinearRanker
+from pysldl.kernels import with_small_indices
 from pysldl.kernels.margins import fit_margins
+from pysldl.kernels.postings import heaviest_terms, search_postings
 
 __all__ = ["grown_ranker"]
 
+TERMS_OF_A_LABEL = 20
 
-def grown_ranker(ranker: LinearRanker, X: sparse.csr_array, Y: sparse.csr_array, new: NDArray[np.intp]) -> LinearRanker:
+
+def grown_ranker(
+    ranker: LinearRanker,
+    X: sparse.csr_array,
+    Y: sparse.csr_array,
+    new: NDArray[np.intp],
+    postings: sparse.csr_array | None = None,
+) -> LinearRanker:
     """A ranker with classifiers for the labels ``new``; those of all other labels stay as they are.
 
     The negatives of a new label are the rows most similar to the mean of its rows, as many as a row has candidates:
@@ -28,39 +38,50 @@ def grown_ranker(ranker: LinearRanker, X: sparse.csr_array, Y: sparse.csr_array,
         Their labels, as many as before or more.
     new : ndarray of int
         Labels without a classifier.
+    postings : csr_array of shape (n_features, n_samples), optional
+        ``X`` transposed, where it is there already.
     """
     grown = copy(ranker)
-    n_missing = Y.shape[1] - len(ranker.bias_)
-    weights = ranker.W_.copy()
-    weights.resize((Y.shape[1], X.shape[1]))
-    bias = np.pad(ranker.bias_, (0, n_missing), constant_values=-1.0)
+    grown.bias_ = np.pad(ranker.bias_, (0, Y.shape[1] - len(ranker.bias_)), constant_values=-1.0)
+    W = sparse.csr_array((0, X.shape[1]), dtype=np.float32)
     if new.size:
-        pairs = _pairs(X, sparse.csc_array(Y)[:, new], ranker.n_candidates)
-        W, bias[new] = fit_margins(
+        pairs = _pairs(
+            X, sparse.csc_array(Y)[:, new], ranker.n_candidates, X.T.tocsr() if postings is None else postings
+        )
+        W, grown.bias_[new] = fit_margins(
             X, pairs, C=ranker.C, max_epochs=ranker.max_epochs, tol=ranker.tol, min_weight=ranker.min_weight
         )
-        place = (np.ones(new.size, dtype=np.float32), (new, np.arange(new.size)))
-        weights = sparse.csr_array(weights + sparse.csr_array(place, shape=(Y.shape[1], new.size)) @ W)
-        weights.sort_indices()
+    grown.W_ = _with_rows(ranker.W_, W, new, Y.shape[1])
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     by_count = np.argsort(-counts, kind="stable")[: ranker.n_frequent]
-    grown.W_, grown.bias_, grown.frequent_ = weights, bias, by_count[counts[by_count] > 0]
+    grown.frequent_ = by_count[counts[by_count] > 0]
     return grown
 
 
-def _pairs(X: sparse.csr_array, carried: sparse.csc_array, n_negatives: int) -> sparse.csc_array:
+def _pairs(
+    X: sparse.csr_array, carried: sparse.csc_array, n_negatives: int, postings: sparse.csr_array
+) -> sparse.csc_array:
     """+1 for the rows of every label, -1 for the most similar rows without it."""
-    similarity = sparse.csc_array(X @ (carried.T @ X).T)
+    centres = heaviest_terms(sparse.csr_array(carried.T @ X, dtype=np.float32), TERMS_OF_A_LABEL)
+    near, _ = search_postings(centres, postings, min(2 * n_negatives, X.shape[0]))
     rows, signs, indptr = [], [], [0]
     for label in range(carried.shape[1]):
         own = carried.indices[carried.indptr[label] : carried.indptr[label + 1]]
-        met = slice(similarity.indptr[label], similarity.indptr[label + 1])
-        others = np.flatnonzero(~np.isin(similarity.indices[met], own))
-        nearest = others[np.argsort(-similarity.data[met][others], kind="stable")[:n_negatives]]
-        column = np.concatenate([own, similarity.indices[met][nearest]])
-        sign = np.where(np.arange(len(column)) < len(own), 1.0, -1.0)
+        others = near[label][near[label] >= 0]
+        others = others[~np.isin(others, own)][:n_negatives]
+        column = np.concatenate([own, others])
+        sign = np.where(np.arange(len(column)) < len(own), np.float32(1.0), np.float32(-1.0))
         order = np.argsort(column)
         rows.append(column[order])
-        signs.append(sign[order].astype(np.float32))
+        signs.append(sign[order])
         indptr.append(indptr[-1] + len(column))
     return sparse.csc_array((np.concatenate(signs), np.concatenate(rows), indptr), shape=carried.shape)
+
+
+def _with_rows(W: sparse.csr_array, fresh: sparse.csr_array, at: NDArray[np.intp], n_rows: int) -> sparse.csr_array:
+    """``W`` with the rows of ``fresh`` at the places ``at``, and empty rows up to ``n_rows``."""
+    source = np.full(n_rows, W.shape[0] + fresh.shape[0])
+    source[: W.shape[0]] = np.arange(W.shape[0])
+    source[at] = W.shape[0] + np.arange(len(at))
+    empty = sparse.csr_array((1, W.shape[1]), dtype=W.dtype)
+    return with_small_indices(sparse.vstack([W, fresh, empty], format="csr")[source])
