@@ -107,6 +107,7 @@ def _answer(
         ws="none",
         lifespan="on",
         log_config=None,
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,

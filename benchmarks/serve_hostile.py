@@ -1,0 +1,55 @@
+"""Does a service survive what nobody should send? Ten thousand hostile requests, no 5xx, no hang, no growth."""
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pysldl.persistence import read_manifest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "serve"))
+from hostile import hostile_requests, raw_exchange
+
+from serve_load import memory_mb, service
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+SLOWEST = 15.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path, help="model folder that sldl fit wrote")
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    n_features = read_manifest(options.model).n_features or 1
+    requests = list(hostile_requests(random.Random(options.seed), options.requests, n_features))
+
+    def send(request: bytes) -> tuple[int | None, float, bytes]:
+        started = time.perf_counter()
+        status, _ = raw_exchange(port, request)
+        return status, time.perf_counter() - started, request
+
+    with service(options.model, 2, HEALTH) as (port, process, _), ThreadPoolExecutor(options.clients) as clients:
+        warm = requests[: len(requests) // 10]
+        answers = list(clients.map(send, warm))
+        before = memory_mb(process)
+        answers += clients.map(send, requests[len(warm) :])
+        after = memory_mb(process)
+        alive = raw_exchange(port, HEALTH)[0] == 200
+    statuses = Counter(status for status, _, _ in answers)
+    bad = [(status, request[:200]) for status, _, request in answers if status is not None and status >= 500]
+    slowest = max(seconds for _, seconds, _ in answers)
+    print(f"{len(answers)} requests: " + ", ".join(f"{n} x {status}" for status, n in statuses.most_common()))
+    print(f"slowest {slowest:.2f} s; memory {before:.0f} MB after the first tenth, {after:.0f} MB at the end")
+    for status, request in bad[:10]:
+        print(status, request)
+    return 0 if alive and not bad and slowest < SLOWEST and after < before + 50 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
