@@ -224,8 +224,13 @@ def test_a_ranker_learns_new_labels_and_keeps_the_others(data, halves, new_label
 def test_a_ranker_does_not_offer_labels_whose_rows_are_gone(data, ranked):
     clf = ranked.fit(data.X, data.Y)
     label = int(clf.ranker_.frequent_[0])
-    clf.forget_rows(data.Y[:, [label]].tocoo().row)
+    rows = data.Y[:, [label]].tocoo().row
+    weights = clf.ranker_.W_[[label]].toarray()
+    clf.forget_rows(rows)
     assert not (clf.predict_topk(data.X, data.n_labels)[0] == label).any()
+    clf.partial_fit(data.X[rows], data.Y[rows])
+    assert (clf.predict_topk(data.X[rows], 5)[0] == label).any()
+    np.testing.assert_array_equal(clf.ranker_.W_[[label]].toarray(), weights)
 
 
 def test_a_removed_row_no_longer_votes(data, halves):

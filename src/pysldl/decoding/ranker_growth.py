@@ -37,10 +37,12 @@ def grown_ranker(
     Y : csr_array of shape (n_samples, n_labels)
         Their labels, as many as before or more.
     new : ndarray of int
-        Labels without a classifier.
+        Labels that had no row before.
     postings : csr_array of shape (n_features, n_samples), optional
         ``X`` transposed, where it is there already.
     """
+    trained = np.diff(ranker.W_.indptr) > 0
+    new = new[~np.isin(new, np.flatnonzero(trained))]  # a label whose rows come back has its classifier
     grown = copy(ranker)
     grown.bias_ = np.pad(ranker.bias_, (0, Y.shape[1] - len(ranker.bias_)), constant_values=-1.0)
     W = sparse.csr_array((0, X.shape[1]), dtype=np.float32)
@@ -79,9 +81,13 @@ def _pairs(
 
 
 def _with_rows(W: sparse.csr_array, fresh: sparse.csr_array, at: NDArray[np.intp], n_rows: int) -> sparse.csr_array:
-    """``W`` with the rows of ``fresh`` at the places ``at``, and empty rows up to ``n_rows``."""
-    source = np.full(n_rows, W.shape[0] + fresh.shape[0])
-    source[: W.shape[0]] = np.arange(W.shape[0])
-    source[at] = W.shape[0] + np.arange(len(at))
-    empty = sparse.csr_array((1, W.shape[1]), dtype=W.dtype)
-    return with_small_indices(sparse.vstack([W, fresh, empty], format="csr")[source])
+    """``W``, of ``n_rows`` rows, with those of ``fresh`` in the places ``at``, which ascend and were empty."""
+    indptr = np.pad(W.indptr, (0, n_rows - W.shape[0]), mode="edge")
+    sizes = np.diff(fresh.indptr)
+    places = np.repeat(indptr[at], sizes)
+    data, indices = np.insert(W.data, places, fresh.data), np.insert(W.indices, places, fresh.indices)
+    grown = np.diff(indptr)
+    grown[at] += sizes
+    return with_small_indices(
+        sparse.csr_array((data, indices, np.concatenate([[0], np.cumsum(grown)])), shape=(n_rows, W.shape[1]))
+    )
