@@ -58,6 +58,7 @@ class OnlineLearning(LabelRanker):
     embedding_: Any
     mapping_: Any
     decoder_: Any
+    ranker_: Any
     training_features_: Any
     training_labels_: sparse.csr_array
 

@@ -116,3 +116,15 @@ def test_bad_parameters_name_the_remedy(problem):
 @parametrize_with_checks([RidgeMapping()])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_memory_counts_normal_equations_only_where_they_are_kept():
+    def kept(n_samples, solver):
+        sizes = (n_samples, 1000, 10_000, 8)
+        return RidgeMapping(solver=solver, keep_normal_equations=True).memory(*sizes) - RidgeMapping(
+            solver=solver
+        ).memory(*sizes)
+
+    assert kept(5000, "cholesky") == 8 * 1000**2
+    assert kept(500, "cholesky") == 0  # there are fewer rows than features: the rows themselves are smaller
+    assert kept(5000, "cg") == 0

@@ -224,7 +224,8 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             "cg": 6 * weights + targets,
             "lbfgs": 46 * weights + targets,
         }
-        kept = 8 * n_features**2 if self.keep_normal_equations and solver == "cholesky" else 0
+        keeps = self.keep_normal_equations and solver == "cholesky" and n_features <= n_samples
+        kept = 8 * n_features**2 if keeps else 0
         return data + targets + work[solver] + kept
 
     def _normal_equations(self, X: Any, targets: NDArray[np.float64]) -> NormalEquations | None:
