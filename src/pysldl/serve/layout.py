@@ -71,7 +71,9 @@ def _sum_by(group: NDArray[np.integer], values: NDArray[np.float64], n: int) -> 
 
 
 def _into_unit_square(places: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Shift and scale, with the few that fled far brought back to the rim."""
-    low, high = np.percentile(places, [1, 99], axis=0)
-    scaled = (places - (low + high) / 2) / max(float((high - low).max()), 1e-9)
-    return np.asarray(np.clip(0.5 + 0.9 * scaled, 0.0, 1.0), dtype=np.float32)
+    """A disc in the unit square: most keep their distances, those that fled far are drawn in."""
+    centred = places - np.median(places, axis=0)
+    distance = np.linalg.norm(centred, axis=1, keepdims=True)
+    relative = distance / max(float(np.percentile(distance, 90)), 1e-9)
+    drawn_in = 0.5 * relative / (1.0 + relative**4) ** 0.25
+    return np.asarray(0.5 + centred / np.maximum(distance, 1e-9) * drawn_in, dtype=np.float32)

@@ -186,12 +186,13 @@ export class LabelMap {
   }
 
   size(label) {
-    return this.radius[label] * Math.min(1.6, Math.max(0.45, Math.sqrt(this.view.scale / this.fitScale()) * this.crowd()));
+    return this.radius[label] * Math.min(1.6, Math.sqrt(this.view.scale / this.fitScale()) * this.crowd());
   }
 
-  // Many labels are drawn smaller.
+  // Many labels are drawn smaller, and so are labels on a small canvas.
   crowd() {
-    return Math.min(1, Math.max(0.3, 12 / Math.sqrt(this.data.x.length)));
+    const canvas = Math.min(1, Math.min(this.width, this.height) / 640);
+    return canvas * Math.min(1, Math.max(0.2, 15 / Math.sqrt(this.data.x.length)));
   }
 
   paintArrows(visible, ink) {
@@ -206,8 +207,9 @@ export class LabelMap {
     }
     pen.strokeStyle = pen.fillStyle = ink;
     const heads = drawn < 1500;
+    const calm = (this.selected >= 0 ? 0.35 : 1) * Math.min(1, Math.sqrt(1500 / drawn));
     bands.forEach((band, level) => {
-      pen.globalAlpha = (this.selected >= 0 ? 0.35 : 1) * (0.25 + 0.22 * level);
+      pen.globalAlpha = calm * (0.25 + 0.22 * level);
       pen.lineWidth = 0.7 + 0.25 * level;
       pen.beginPath();
       for (const arrow of band) this.trace(data.source[arrow], data.target[arrow], heads ? 4 + level : 0);

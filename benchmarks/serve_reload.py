@@ -1,0 +1,85 @@
+"""Does a request get lost when `sldl update` replaces a served model? Updates under load, every answer checked.
+
+A copy of the model is served and asked without pause, always the same row, while `sldl update` adds rows to it again and
+again. No request may fail, and each version must give one answer only: else an answer would have mixed two.
+"""
+
+import argparse
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from data import add_data_options, open_dataset
+from serve_load import read_answer, requests_of, service
+
+
+def ask(port: int, request: bytes, done: threading.Event, seen: list[tuple[str, str]], failures: list[int]) -> None:
+    """Ask until told to stop; notes the version and the predictions of every answer."""
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while not done.is_set():
+            writer.write(request)
+            status, body = await read_answer(reader)
+            if status == 200:
+                document = json.loads(body)
+                seen.append((document["version"], json.dumps(document["predictions"])))
+            else:
+                failures.append(status)
+        writer.close()
+
+    try:
+        asyncio.run(client())
+    except (OSError, asyncio.IncompleteReadError):
+        failures.append(0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path, help="model folder that sldl fit --set online=true wrote")
+    parser.add_argument("dataset", help="data set whose rows are asked, such as stackex-chess")
+    parser.add_argument("update", help="data that sldl update adds, each time the same")
+    parser.add_argument("--split", default="all", help="rows of the update data")
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=4)
+    add_data_options(parser)
+    options = parser.parse_args()
+    data = open_dataset(options.dataset, options.data_dir)
+
+    seen: list[tuple[str, str]] = []
+    failures: list[int] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(shutil.copytree(options.model, Path(scratch, "model")))
+        request = requests_of(copy, data, 1, 10)[0]
+        command = [sys.executable, "-m", "pysldl.cli", "update", str(copy), options.update, "--json"]
+        command += ["--split", options.split] if options.split != "all" else []
+        command += ["--data-dir", options.data_dir] if options.data_dir else []
+        with service(copy, 2, request) as (port, _, _):
+            done = threading.Event()
+            clients = [
+                threading.Thread(target=ask, args=(port, request, done, seen, failures)) for _ in range(options.clients)
+            ]
+            for client in clients:
+                client.start()
+            for _ in range(options.times):
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+                time.sleep(1.5)  # until both workers have looked at the folder
+            done.set()
+            for client in clients:
+                client.join()
+    versions = {version for version, _ in seen}
+    mixed = len(set(seen)) - len(versions)
+    print(
+        f"{len(seen)} answers of {len(versions)} versions, {len(failures)} failures, {mixed} versions with two answers"
+    )
+    return 0 if not failures and not mixed and len(versions) == options.times + 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
