@@ -1,7 +1,7 @@
 """Does a request get lost when `sldl update` replaces a served model? Updates under load, every answer checked.
 
-A copy of the model is served and asked without pause, always the same row, while `sldl update` adds rows to it again and
-again. No request may fail, and each version must give one answer only: else an answer would have mixed two.
+A copy of the model is served and asked without pause, always the same row, while `sldl update` adds rows to it again
+and again. No request may fail, and each version must give one answer only: else an answer would have mixed two.
 """
 
 import argparse
