@@ -1,5 +1,6 @@
 """Every endpoint of a real service, against the library itself."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -169,6 +170,15 @@ def _without_null(schema):
     if isinstance(kept.get("type"), list):
         return {}
     return kept
+
+
+def test_examples_show_what_the_training_rows_said(serve, text_model, world, tmp_path):
+    texts = [" ".join(world.feature_names[world.X[[row]].indices]) for row in range(200)]
+    rows = [{"text": text, "labels": ["sky"]} for text in texts]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    service = serve(text_model, "--workers", "1", "--examples", str(tmp_path / "rows.jsonl"))
+    for neighbor in service.post("/v1/explain", {"input": TEXT, "label": "sky"}).document["neighbors"]:
+        assert neighbor["text"] == texts[neighbor["row"]]
 
 
 class TestKindsOfModel:

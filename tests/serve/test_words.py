@@ -29,7 +29,7 @@ def test_weights_are_those_of_the_data_sets():
 
 def test_stems_meet_stems():
     terms = ["analysi", "advantag", "endgam", "couldnt", "contextfre", "function."]
-    words = Words(terms + ["activ", "achiev", "engin", "oppon", "differ", "rook", "play"])
+    words = Words([*terms, "activ", "achiev", "engin", "oppon", "differ", "rook", "play"])
     assert words.are_stems
     text = "Analysis of endgames: advantages, which couldn't be context-free. Functions!"
     assert counted(words, terms, text) == dict.fromkeys(terms, 1.0)

@@ -3,9 +3,14 @@
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pysldl.cli._output import console, print_json
+from pysldl.cli._reading import Reading
 from pysldl.exceptions import DataError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from pysldl.serve.examples import Examples
 
 __all__ = ["serve"]
 
@@ -27,6 +32,8 @@ def serve(
     timeout: float = 30.0,
     read_timeout: float = 10.0,
     queue: int = 64,
+    examples: str | None = None,
+    reading: Reading | None = None,
     json: bool = False,
 ) -> int:
     """Serve a model: an API that tags, explains and relates labels, and a page that shows it.
@@ -60,6 +67,10 @@ def serve(
         Seconds that a client may take to send its request.
     queue : int
         Requests that may wait in a worker; further ones are told to come back (status 503).
+    examples : str, optional
+        The data that the model was fitted on, a file or a name of the catalog: explanations then show the texts, or the
+        heaviest terms, of the training rows.
+    reading : Reading, optional
     json : bool
         Print the address in one JSON object.
     """
@@ -111,8 +122,25 @@ def serve(
             console().print(f"serving {model} at {address} (Ctrl-C stops)", markup=False, soft_wrap=True)
         sys.stdout.flush()
 
-    serve_model(model, host=host, port=port, workers=n_workers, settings=settings, on_ready=on_ready)
+    serve_model(
+        model,
+        host=host,
+        port=port,
+        workers=n_workers,
+        settings=settings,
+        examples=None if examples is None else _examples(model, examples, reading),
+        on_ready=on_ready,
+    )
     return 0
+
+
+def _examples(model: Path, data: str, reading: Reading | None) -> "Examples":
+    from pysldl.cli._data import choose_rows, read_data
+    from pysldl.persistence import read_manifest
+    from pysldl.serve.examples import Examples
+
+    rows, _ = choose_rows(read_data(data, reading), read_manifest(model).extra.get("split"))
+    return Examples(rows)
 
 
 def _token(file: Path | None) -> str | None:

@@ -210,13 +210,14 @@ def _list(items: Schema) -> Schema:
 TEXT: Schema = {"type": "string"}
 WHOLE: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
+TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
 BASIS: Schema = {"type": "string", "enum": ["gaussians", "counts"]}
 
 
 def _schemas(model: ServedModel, settings: Settings) -> dict[str, Schema]:
     label = _object(label=TEXT, score=NUMBER, probability=NUMBER_OR_NULL, chosen={"type": ["boolean", "null"]})
-    neighbor = _object(row=WHOLE, similarity=NUMBER, contribution=NUMBER, labels=_list(TEXT))
+    neighbor = _object(row=WHOLE, similarity=NUMBER, contribution=NUMBER, labels=_list(TEXT), text=TEXT_OR_NULL)
     term = _object(feature=TEXT, value=NUMBER, contribution=NUMBER, words=_list(TEXT))
     relation = _object(
         label=TEXT, count=WHOLE, kl=NUMBER_OR_NULL, kl_reverse=NUMBER_OR_NULL, strength=NUMBER, n_both=WHOLE

@@ -17,27 +17,50 @@ Schema = Mapping[str, Any]
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
 
 
+class _MismatchError(Exception):
+    """A value that does not satisfy its schema; the place is put together on the way out, from the inside."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.place = ""
+
+
 def check(value: Any, schema: Schema, where: str = "the body") -> None:
     """Raise ``invalid_request`` with the place and the rule where ``value`` does not satisfy ``schema``."""
+    try:
+        _check(value, schema)
+    except _MismatchError as error:
+        raise _invalid(error.place.lstrip(".") or where, error.problem) from None
+
+
+def _check(value: Any, schema: Schema) -> None:
     if "anyOf" in schema:
-        _check_any(value, schema["anyOf"], where)
+        _check_any(value, schema["anyOf"])
         return
     kind = schema.get("type")
     if kind is not None and not _is(kind, value):
-        raise _invalid(where, f"must be {_article(kind)}, but is {_article(json_type(value))}")
+        raise _MismatchError(f"must be {_article(kind)}, but is {_article(json_type(value))}")
     if "enum" in schema and value not in schema["enum"]:
-        raise _invalid(where, f"must be one of {', '.join(map(repr, schema['enum']))}")
-    match kind:
-        case "object":
-            _check_object(value, schema, where)
-        case "array":
-            _check_array(value, schema, where)
-        case "string":
-            _check_size(len(value), schema, "Length", "characters", where)
-            if "pattern" in schema and not re.search(schema["pattern"], value):
-                raise _invalid(where, f"must match {schema['pattern']}")
-        case "integer" | "number":
-            _check_range(value, schema, where)
+        raise _MismatchError(f"must be one of {', '.join(map(repr, schema['enum']))}")
+    if kind == "object":
+        _check_object(value, schema)
+    elif kind == "array":
+        _check_array(value, schema)
+    elif kind == "string":
+        _check_size(len(value), schema, "Length", "characters")
+        if "pattern" in schema and not re.search(schema["pattern"], value):
+            raise _MismatchError(f"must match {schema['pattern']}")
+    elif kind in ("integer", "number"):
+        _check_range(value, schema)
+
+
+def _check_part(value: Any, schema: Schema, place: str | int) -> None:
+    try:
+        _check(value, schema)
+    except _MismatchError as error:
+        error.place = (f"[{place}]" if isinstance(place, int) else f".{place}") + error.place
+        raise
 
 
 def check_query(given: list[tuple[str, str]], parameters: Mapping[str, Schema]) -> dict[str, Any]:
@@ -86,13 +109,13 @@ def _is(kind: str, value: Any) -> bool:
     return found == kind
 
 
-def _check_any(value: Any, branches: list[Schema], where: str) -> None:
+def _check_any(value: Any, branches: list[Schema]) -> None:
     """Report against the branch that was meant, which its type tells."""
     fitting = [branch for branch in branches if _is(branch["type"], value) and _is_meant(branch, value)]
     if not fitting:
         kinds = " or ".join(dict.fromkeys(_article(branch["type"]) for branch in branches))
-        raise _invalid(where, f"must be {kinds} of the kind described, but is {_article(json_type(value))}")
-    check(value, fitting[0], where)
+        raise _MismatchError(f"must be {kinds} of the kind described, but is {_article(json_type(value))}")
+    _check(value, fitting[0])
 
 
 def _is_meant(branch: Schema, value: Any) -> bool:
@@ -102,48 +125,48 @@ def _is_meant(branch: Schema, value: Any) -> bool:
     return _is(branch["items"]["type"], value[0])
 
 
-def _check_object(value: dict[str, Any], schema: Schema, where: str) -> None:
+def _check_object(value: dict[str, Any], schema: Schema) -> None:
     properties = schema.get("properties", {})
     for name, part in value.items():
         if name not in properties:
-            raise _invalid(where, f"has {name[:60]!r}, but may hold only {', '.join(properties)}")
-        check(part, properties[name], name if where == "the body" else f"{where}.{name}")
+            raise _MismatchError(f"has {name[:60]!r}, but may hold only {', '.join(properties)}")
+        _check_part(part, properties[name], name)
     for name in schema.get("required", ()):
         if name not in value:
-            raise _invalid(where, f"must hold {name!r}")
+            raise _MismatchError(f"must hold {name!r}")
     if "oneOf" in schema:
         choices = [branch["required"][0] for branch in schema["oneOf"]]
         if sum(name in value for name in choices) != 1:
-            raise _invalid(where, f"must hold exactly one of {' and '.join(map(repr, choices))}")
+            raise _MismatchError(f"must hold exactly one of {' and '.join(map(repr, choices))}")
 
 
-def _check_array(value: list[Any], schema: Schema, where: str) -> None:
-    _check_size(len(value), schema, "Items", "entries", where)
+def _check_array(value: list[Any], schema: Schema) -> None:
+    _check_size(len(value), schema, "Items", "entries")
     if "prefixItems" in schema:
         for position, (part, rule) in enumerate(zip(value, schema["prefixItems"], strict=True)):
-            check(part, rule, f"{where}[{position}]")
+            _check_part(part, rule, position)
         return
     items = schema["items"]
     if value and items.get("type") == "number" and all(type(part) in (int, float) for part in value):
         # The quick way for long vectors, whose entries a parser that refuses NaN can compare.
-        _check_range(min(value), items, where)
-        _check_range(max(value), items, where)
+        _check_range(min(value), items)
+        _check_range(max(value), items)
         return
     for position, part in enumerate(value):
-        check(part, items, f"{where}[{position}]")
+        _check_part(part, items, position)
 
 
-def _check_size(size: int, schema: Schema, suffix: str, unit: str, where: str) -> None:
+def _check_size(size: int, schema: Schema, suffix: str, unit: str) -> None:
     least, most = schema.get(f"min{suffix}", 0), schema.get(f"max{suffix}", math.inf)
     if not least <= size <= most:
         wanted = f"exactly {least}" if least == most else f"at least {least}" if size < least else f"at most {most}"
-        raise _invalid(where, f"must have {wanted} {unit}, but has {size}")
+        raise _MismatchError(f"must have {wanted} {unit}, but has {size}")
 
 
-def _check_range(value: float, schema: Schema, where: str) -> None:
+def _check_range(value: float, schema: Schema) -> None:
     least, most = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
     if not least <= value <= most:
-        raise _invalid(where, f"must lie between {least} and {most}")
+        raise _MismatchError(f"must lie between {least} and {most}")
 
 
 def _article(kind: str) -> str:

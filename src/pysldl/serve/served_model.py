@@ -16,6 +16,7 @@ from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.held_out import by_frequency
 from pysldl.persistence import Manifest, load_model, read_manifest
 from pysldl.serve.errors import ServiceError
+from pysldl.serve.examples import Examples
 from pysldl.serve.label_graph import Arrow, LabelGraph
 from pysldl.serve.words import Words, are_words
 from pysldl.topk import top_k
@@ -43,6 +44,7 @@ class ServedModel:
     name: str
     manifest: Manifest
     classifier: Any
+    examples: Examples | None = None
 
     @cached_property
     def version(self) -> str:
@@ -207,6 +209,7 @@ class ServedModel:
                     "similarity": _number(neighbor.similarity),
                     "contribution": _number(neighbor.contribution),
                     "labels": list(neighbor.labels),
+                    "text": None if self.examples is None else self.examples[neighbor.row],
                 }
                 for neighbor in reasons.neighbors
             ],

@@ -19,6 +19,7 @@ import uvicorn
 
 from pysldl.exceptions import DataError
 from pysldl.serve.app import create_app
+from pysldl.serve.examples import Examples
 from pysldl.serve.protocol import protocol_with
 from pysldl.serve.settings import Settings
 from pysldl.serve.source import ModelSource
@@ -40,6 +41,7 @@ def serve_model(
     port: int = 8000,
     workers: int = 1,
     settings: Settings | None = None,
+    examples: Examples | None = None,
     on_ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve a model folder until the process is told to stop.
@@ -53,6 +55,8 @@ def serve_model(
     workers : int
         Processes that answer.
     settings : Settings, optional
+    examples : Examples, optional
+        What the training rows said, to be shown in explanations.
     on_ready : callable
         Called with the address once requests are accepted.
     """
@@ -60,7 +64,7 @@ def serve_model(
         raise DataError("Several workers need a system that can fork; use --workers 1.")
     settings = settings or Settings()
     counters = Telemetry(workers)
-    source = ModelSource(path, counters)
+    source = ModelSource(path, counters, examples)
     source.current.warm_up()
     with _listen(host, port) as listener:
         shown = f"[{host}]" if ":" in host else host

@@ -4,9 +4,11 @@ import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pysldl.exceptions import SLDLError
+from pysldl.serve.examples import Examples
 from pysldl.serve.served_model import open_version
 from pysldl.serve.telemetry import FAILED_RELOADS, RELOADS, Telemetry
 
@@ -29,6 +31,8 @@ class ModelSource:
         The model folder.
     counters : Telemetry, optional
         Where new versions, and those that could not be read, are counted.
+    examples : Examples, optional
+        What the training rows of the present version said; later versions may have other rows.
 
     Attributes
     ----------
@@ -37,10 +41,12 @@ class ModelSource:
         Why the newest version in the folder cannot be served.
     """
 
-    def __init__(self, path: Path, counters: Telemetry | None = None) -> None:
+    def __init__(self, path: Path, counters: Telemetry | None = None, examples: Examples | None = None) -> None:
         self.path = path.resolve()
         self._seen = self._identity()
-        self.current = open_version(self.path)
+        self.current = replace(open_version(self.path), examples=examples)
+        if examples is not None:
+            examples.check(self.current.classifier.n_samples_)
         self.problem: str | None = None
         self._counters = counters or Telemetry()
 
