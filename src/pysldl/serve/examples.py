@@ -1,12 +1,14 @@
 """What the training rows said, for whoever has the data beside the model."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
-from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError
+
+if TYPE_CHECKING:
+    from pysldl.datasets import Dataset
 
 __all__ = ["Examples"]
 
@@ -23,7 +25,7 @@ class Examples:
         The rows that the model was fitted on, in their order.
     """
 
-    def __init__(self, rows: Dataset) -> None:
+    def __init__(self, rows: "Dataset") -> None:
         if rows.texts is None and (rows.feature_names is None or not sparse.issparse(rows.X)):
             raise DataError(f"{rows.name}: holds neither texts nor term counts with names to show.")
         self._texts = None if rows.texts is None else [_shortened(text) for text in rows.texts]
