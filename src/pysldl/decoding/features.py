@@ -58,7 +58,7 @@ class FeatureNeighborDecoder(Decoder):
                 stacklevel=2,
             )
         say_what_is_missing()
-        self.postings_ = sparse.csr_array(_float32(Z).T)
+        self.postings_ = with_small_indices(sparse.csr_array(_float32(Z).T))
         self.postings_.sort_indices()
         self.postings_ = with_small_indices(self.postings_)
         self.Y_ = Y

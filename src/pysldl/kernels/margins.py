@@ -47,6 +47,7 @@ def fit_margins(
         A label all of whose rows have the same sign gets no weights and that sign as bias; one without rows, -1.
     """
     fit = _compiled_fit() if compiled() else None
+    X = with_small_indices(sparse.csr_array(X))  # one form of the arrays, so that the loop is compiled once
     sizes = np.diff(pairs.indptr)
     bias = np.full(pairs.shape[1], -1.0, dtype=np.float32)
     n_blocks = -(-pairs.shape[1] // LABELS_AT_ONCE)
@@ -59,7 +60,8 @@ def fit_margins(
             part = _plain_fit(X, pairs, labels, bias, C, max_epochs, tol, min_weight)
         else:
             counts, columns, values = fit(
-                X.indptr, X.indices, X.data, X.shape[1], pairs.indptr, pairs.indices,
+                X.indptr, X.indices, X.data, X.shape[1],
+                pairs.indptr.astype(np.int64, copy=False), pairs.indices.astype(np.int64, copy=False),
                 pairs.data.astype(np.float32, copy=False), labels, bias,
                 np.float32(C), max_epochs, np.float32(tol), np.float32(min_weight),
             )  # fmt: skip
