@@ -71,7 +71,7 @@ class ExactIndex(BaseEstimator):
     def _distances(self, Q: NDArray[np.float64], neighbors: NDArray[np.int64]) -> NDArray[np.float64]:
         difference = self.vectors_[neighbors] - Q[:, None, :]
         distances = 0.5 * np.einsum("qkd,qkd->qk", difference, difference)
-        silent = np.logical_not(Q.any(axis=1))[:, None] | np.logical_not(self.vectors_.any(axis=1))[neighbors]
+        silent = np.logical_not(Q.any(axis=1))[:, None] | np.logical_not(self.vectors_[neighbors].any(axis=-1))
         return np.where(silent, 1.0, distances)
 
 
