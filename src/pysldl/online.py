@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 from pysldl.base import LabelRanker
 from pysldl.decoding.ranker_growth import grown_ranker
 from pysldl.exceptions import DataError, NotOnlineError
+from pysldl.kernels import with_small_indices
 from pysldl.labels import as_indicator, check_label_names, indicator_of_names, is_rows_of_names
 
 __all__ = ["OnlineLearning"]
@@ -118,7 +119,7 @@ class OnlineLearning(LabelRanker):
         self.__dict__.pop("training_features_", None)
         self.__dict__.pop("training_labels_", None)
         if self.online:
-            self.training_features_ = sparse.csr_array(X) if sparse.issparse(X) else X
+            self.training_features_ = with_small_indices(sparse.csr_array(X)) if sparse.issparse(X) else X
             self.training_labels_ = Y
 
     def _online_features(self, X: Any) -> Any:
@@ -145,8 +146,8 @@ class OnlineLearning(LabelRanker):
         # Every code moves with the mapping, so the neighbours are indexed anew: one product with the features.
         decoder = copy(self.decoder_).fit(codes, Y)
         if ranker is not None:
-            known = np.pad(self.label_counts_, (0, Y.shape[1] - len(self.label_counts_))) > 0
-            new = np.setdiff1d(np.unique(Y.indices), np.flatnonzero(known))
+            before = np.pad(self.label_counts_, (0, Y.shape[1] - len(self.label_counts_)))
+            new = np.flatnonzero((before == 0) & (np.bincount(Y.indices, minlength=Y.shape[1]) > 0))
             postings = getattr(decoder, "postings_", None)
             self.ranker_ = grown_ranker(ranker, sparse.csr_array(X, dtype=np.float32), Y, new, postings)
         self.embedding_, self.mapping_, self.decoder_ = embedding, mapping, decoder
@@ -218,7 +219,7 @@ def _row_numbers(rows: Any, n_samples: int) -> NDArray[np.intp]:
 def _like(kept: Any, X: Any) -> Any:
     """Rows in the form and precision of those that are kept."""
     if sparse.issparse(kept):
-        return sparse.csr_array(X).astype(kept.dtype, copy=False)
+        return with_small_indices(sparse.csr_array(X, dtype=kept.dtype))
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=kept.dtype)
 
 
