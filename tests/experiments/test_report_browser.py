@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from webdriver import ENTER, Browser
 
 from pysldl.experiments.report import Measurements, Published, reproduction_context, write_report
 from pysldl.experiments.results import FoldRecord, Summary
+from webdriver import ENTER, Browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
