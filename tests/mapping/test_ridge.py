@@ -11,6 +11,12 @@ from pysldl.mapping import RidgeMapping
 from pysldl.mapping.solvers import choose_solver
 
 SOLVERS = ["cholesky", "cg", "lbfgs"]
+ELEVEN = [
+    "cal500",
+    *(f"corel16k-s{part}" for part in (1, 2, 3)),
+    "delicious",
+    *(f"stackex-{site}" for site in ("chemistry", "chess", "coffee", "cooking", "cs", "philosophy")),
+]
 
 
 @pytest.fixture(params=[(120, 30), (25, 80)], ids=["tall", "wide"])
@@ -64,7 +70,7 @@ def test_estimated_leverages_are_near_the_exact_ones(problem):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", ["cal500", "stackex-chess", "stackex-coffee", "delicious", "corel16k-s1"])
+@pytest.mark.parametrize("name", ELEVEN)
 def test_solvers_agree_on_real_data(data_dir, name):
     from sklearn.preprocessing import normalize
 
