@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pysldl.datasets import SyntheticDataset, make_asymmetric_multilabel
+from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.experiments.tables import Cell, Row, Table
 
@@ -15,29 +15,6 @@ SCHEDULES: dict[str, dict[str, Any]] = {
     "trained": {},
     "fifty steps at 1e-3": {"learning_rate": 1e-3, "max_steps": 50, "tol": 0.0},
 }
-NEAREST = 3
-
-
-def recovered(embedding: GaussianLabelEmbedding, world: SyntheticDataset) -> dict[str, float]:
-    """How much of what was planted an embedding knows.
-
-    Returns
-    -------
-    dict
-        ``direction``: share of the implications child -> parent with KL(child ‖ parent) < KL(parent ‖ child).
-        ``near``: share for which the parent is among the three labels nearest to the child.
-        ``rank``: median rank of the parent among the other labels, seen from the child; 0 is the nearest.
-    """
-    child, parent = np.array(world.implications).T
-    divergence = embedding.divergences()
-    direction = divergence[child, parent] < divergence[parent, child]
-    np.fill_diagonal(divergence, np.inf)
-    rank = (divergence[child] < divergence[child, parent][:, None]).sum(axis=1)
-    return {
-        "direction": float(direction.mean()),
-        "near": float((rank < NEAREST).mean()),
-        "rank": float(np.median(rank)),
-    }
 
 
 def measure(worlds: Sequence[int], starts: Sequence[int], n_components: int) -> list[dict[str, Any]]:
@@ -52,7 +29,7 @@ def measure(worlds: Sequence[int], starts: Sequence[int], n_components: int) -> 
                     embedding = GaussianLabelEmbedding(
                         n_components, cooccurrence=cooccurrence, random_state=start, **settings
                     )
-                    found.append(recovered(embedding.fit(world.Y), world))
+                    found.append(world.recovered(embedding.fit(world.Y).divergences()))
                 columns = {key: [one[key] for one in found] for key in found[0]}
                 rows.append({"world": seed, "schedule": schedule, "cooccurrence": cooccurrence, **columns})
     return rows

@@ -2,30 +2,6 @@
 
 import json
 
-import numpy as np
-
-from pysldl.datasets import make_asymmetric_multilabel
-
-
-def test_planted_counts_what_a_perfect_embedding_knows():
-    from planted import recovered
-
-    world = make_asymmetric_multilabel(300, 80, 30)
-
-    class Perfect:
-        def divergences(self):
-            D = np.full((30, 30), 5.0)
-            for child, parent in world.implications:
-                D[child, parent] = 1.0
-            return D
-
-    class Reversed(Perfect):
-        def divergences(self):
-            return super().divergences().T
-
-    assert recovered(Perfect(), world) == {"direction": 1.0, "near": 1.0, "rank": 0.0}
-    assert recovered(Reversed(), world)["direction"] == 0.0
-
 
 def test_planted_shows_both_schedules(command_line, capsys):
     import planted

@@ -87,3 +87,12 @@ def test_any_size_has_names_of_its_own() -> None:
 def test_sizes_that_cannot_be(arguments: dict[str, float], message: str) -> None:
     with pytest.raises(DataError, match=message):
         make_asymmetric_multilabel(**arguments)  # type: ignore[arg-type]
+
+
+def test_recovered_counts_what_perfect_and_reversed_divergences_know():
+    world = make_asymmetric_multilabel(300, 80, 30)
+    divergences = np.full((30, 30), 5.0)
+    for child, parent in world.implications:
+        divergences[child, parent] = 1.0
+    assert world.recovered(divergences) == {"direction": 1.0, "near": 1.0, "rank": 0.0}
+    assert world.recovered(divergences.T)["direction"] == 0.0

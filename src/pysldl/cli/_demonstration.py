@@ -18,7 +18,6 @@ __all__ = ["METRICS", "Directions", "Measured", "Trial", "measure"]
 
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 CUTOFFS = (1, 3, 5)
-NEAREST = 3
 STARTS = 5
 
 
@@ -120,12 +119,8 @@ def _run_trials(world: SyntheticDataset, models: dict[str, SLDLClassifier]) -> l
 
 def _directions(name: str, world: SyntheticDataset, embedding: GaussianLabelEmbedding) -> Directions:
     """Compare what an embedding of the labels learned with what was planted."""
-    child, parent = np.array(world.implications).T
-    divergence = embedding.divergences()
-    recovered = divergence[child, parent] < divergence[parent, child]
-    np.fill_diagonal(divergence, np.inf)
-    closer = (divergence[child] < divergence[child, parent][:, None]).sum(axis=1)
-    return Directions(name, float(recovered.mean()), float((closer < NEAREST).mean()))
+    found = world.recovered(embedding.divergences())
+    return Directions(name, found["direction"], found["near"])
 
 
 def _unit(X: Any) -> NDArray[np.float32]:

@@ -32,6 +32,31 @@ class SyntheticDataset(Dataset):
         """The implications by name: ``("cloud", "sky")``."""
         return [(str(self.label_names[child]), str(self.label_names[parent])) for child, parent in self.implications]
 
+    def recovered(self, divergences: NDArray[Any]) -> dict[str, float]:
+        """How much of what was planted the divergences between labels know.
+
+        Parameters
+        ----------
+        divergences : ndarray of shape (n_labels, n_labels)
+            KL(i ‖ j) of learned Gaussians.
+
+        Returns
+        -------
+        dict
+            ``direction``: share of the implications with KL(child ‖ parent) < KL(parent ‖ child).
+            ``near``: share for which the parent is among the three labels nearest to the child.
+            ``rank``: median rank of the parent among the other labels, seen from the child; 0 is the nearest.
+        """
+        child, parent = np.array(self.implications).T
+        forward, backward = divergences[child, parent], divergences[parent, child]
+        others = np.arange(len(divergences)) != child[:, None]
+        rank = ((divergences[child] < forward[:, None]) & others).sum(axis=1)
+        return {
+            "direction": float((forward < backward).mean()),
+            "near": float((rank < 3).mean()),
+            "rank": float(np.median(rank)),
+        }
+
 
 def make_asymmetric_multilabel(
     n_samples: int = 1800,
