@@ -21,8 +21,7 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         ``"paper"``: the equations as printed, the embedding optimised until its loss stops falling.
         ``"official"``: what the authors' code does instead: the hinge with the opposite sign, the reversed KL
         divergence, fifty steps of AdamW, an intercept and nonnegative weights in the ridge regression.
-        ``"blend"``: counted co-occurrence, and votes mixed with a linear read-out. The best choice up to a few thousand
-        features.
+        ``"blend"``: counted co-occurrence, and votes mixed with a linear read-out. For up to a few thousand features.
         ``"fast"``: for large sparse sets such as texts: votes of the nearest rows through an inverted index; nothing is
         trained.
         ``"accurate"``: the same neighbours propose labels, and a linear ranker orders them.
