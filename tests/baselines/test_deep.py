@@ -20,7 +20,6 @@ from pysldl.baselines.deep import (  # noqa: E402
     decay_weights_only,
     find_device,
     label_slices,
-    over_labels,
     seeded,
 )
 from pysldl.baselines.reweighted import FocalLossClassifier  # noqa: E402
@@ -349,26 +348,6 @@ def test_biases_are_not_decayed():
     assert [len(decayed["params"]), len(free["params"])] == [2, 2]
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.5, 0.0)
     assert all(any(p is b for p in free["params"]) for b in (network[0].bias, network[1].bias))
-
-
-def test_labels_in_slices_change_neither_values_nor_gradients():
-    torch.manual_seed(0)
-    x = torch.randn(4, 3)
-    results = []
-    for chunk in (7, 3):
-        weight = torch.linspace(-1, 1, 7 * 3).reshape(7, 3).requires_grad_()
-        calls = []
-
-        def hidden(labels, x, weight=weight, calls=calls):
-            calls.append(labels)
-            return torch.tanh(x[:, None, :] * weight[labels]).sum(dim=2)
-
-        out = over_labels(hidden, x, n_labels=7, chunk=chunk)
-        out.square().sum().backward()
-        results.append((out.detach(), weight.grad, len(calls)))
-    torch.testing.assert_close(results[0][0], results[1][0])
-    torch.testing.assert_close(results[0][1], results[1][1])
-    assert [calls for *_, calls in results] == [1, 6]  # three slices, each computed again going backward
 
 
 def test_slices_cover_the_labels():

@@ -62,10 +62,9 @@ class AdaBoostC2(LabelRanker):
 
     Notes
     -----
-    Later rounds learn from weights that favour rows on which a label was missed, so their probabilities for that
-    label are too high; labels that are hard, mostly frequent ones, are boosted longest and rise above rare labels
-    that finished at once. With the paper's update, rankings over labels therefore tend to get worse with more rounds,
-    though the error of each label falls. The authors' reversed update keeps them close to those of one round.
+    With the paper's update, rankings over labels got worse with more rounds where this was tried, though the error of
+    each label falls; the authors' reversed update keeps them close to those of one round. A likely reason, not tested:
+    later rounds favour rows on which a label was missed, so hard labels, mostly frequent ones, come out too high.
     """
 
     _saved_state = (*LabelRanker._saved_state, "rounds_", "vote_weights_", "always_")

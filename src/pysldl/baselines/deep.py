@@ -27,7 +27,7 @@ from pysldl.topk import top_k
 if TYPE_CHECKING:
     from torch import Tensor, device, nn
 
-__all__ = ["DeepRanker", "Rows", "decay_weights_only", "label_slices", "over_labels"]
+__all__ = ["DeepRanker", "Rows", "decay_weights_only", "label_slices"]
 
 CALIBRATION_ROWS = 5000
 BATCH_BYTES = 64 << 20
@@ -391,23 +391,6 @@ class Rows:
 
 
 # Pieces for the networks
-
-
-def over_labels(function: Callable[..., Tensor], *inputs: Any, n_labels: int, chunk: int) -> Tensor:
-    """``function(labels, *inputs)`` for slices of ``chunk`` labels, joined to shape (batch, n_labels).
-
-    While gradients are recorded, the intermediates of a slice are thrown away and computed again in the backward
-    pass, so that memory follows ``chunk`` and not the number of labels. Values and gradients do not change.
-    """
-    import torch
-    from torch.utils.checkpoint import checkpoint
-
-    slices = label_slices(n_labels, chunk)
-    if len(slices) == 1 or not torch.is_grad_enabled():
-        parts = [function(labels, *inputs) for labels in slices]
-    else:
-        parts = [checkpoint(function, labels, *inputs, use_reentrant=False) for labels in slices]
-    return torch.cat(parts, dim=1)
 
 
 def label_slices(n_labels: int, chunk: int) -> list[slice]:
