@@ -1,5 +1,6 @@
 """What every decoder offers to the classifier."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -8,9 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.topk import top_k
 
-__all__ = ["Decoder", "LatentEvidence", "NeighborVote", "label_prior", "with_prior"]
+__all__ = ["Decoder", "LatentEvidence", "NeighborVote", "label_prior", "neighbors_to_ask", "with_prior"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,19 @@ class Decoder(BaseEstimator):
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         """Bytes that the fitted decoder holds."""
         raise NotImplementedError
+
+
+def neighbors_to_ask(n_neighbors: int, n_samples: int) -> int:
+    """``n_neighbors``, reduced with a warning where there are fewer training rows."""
+    if not n_neighbors >= 1:
+        raise DataError(f"n_neighbors must be at least 1, but is {n_neighbors!r}.")
+    if n_neighbors > n_samples:
+        warnings.warn(
+            f"n_neighbors={n_neighbors} is more than the {n_samples} training rows; using {n_samples}.",
+            SLDLWarning,
+            stacklevel=3,
+        )
+    return min(n_neighbors, n_samples)
 
 
 def label_prior(Y: sparse.csr_array) -> sparse.csr_array:

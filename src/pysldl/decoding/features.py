@@ -1,14 +1,12 @@
 """Votes of the nearest neighbours in the original features, through an inverted index."""
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, with_prior
-from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
 from pysldl.kernels import say_what_is_missing, with_small_indices
 from pysldl.kernels.postings import heaviest_terms, search_postings
 from pysldl.kernels.voting import vote_top
@@ -49,14 +47,7 @@ class FeatureNeighborDecoder(Decoder):
 
     def fit(self, Z: Any, Y: sparse.csr_array) -> Self:
         """Index training features ``Z``, of shape (n_samples, n_features), rows scaled to length 1."""
-        if not self.n_neighbors >= 1:
-            raise DataError(f"n_neighbors must be at least 1, but is {self.n_neighbors!r}.")
-        if self.n_neighbors > Y.shape[0]:
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} is more than the {Y.shape[0]} training rows; using {Y.shape[0]}.",
-                SLDLWarning,
-                stacklevel=2,
-            )
+        neighbors_to_ask(self.n_neighbors, Y.shape[0])
         say_what_is_missing()
         self.postings_ = with_small_indices(sparse.csr_array(_float32(Z).T))
         self.postings_.sort_indices()

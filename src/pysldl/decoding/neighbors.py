@@ -1,15 +1,13 @@
 """Votes of the nearest neighbours in the latent space (Eqs. 19 and 20)."""
 
-import warnings
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, with_prior
+from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
 from pysldl.decoding.index import ExactIndex
-from pysldl.exceptions import DataError, SLDLWarning
 
 __all__ = ["NeighborDecoder"]
 
@@ -57,16 +55,7 @@ class NeighborDecoder(Decoder):
         self.exact_match = exact_match
 
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
-        if not self.n_neighbors >= 1:
-            raise DataError(f"n_neighbors must be at least 1, but is {self.n_neighbors!r}.")
-        n_samples = Y.shape[0]
-        if self.n_neighbors > n_samples:
-            warnings.warn(
-                f"n_neighbors={self.n_neighbors} is more than the {n_samples} training rows; using {n_samples}.",
-                SLDLWarning,
-                stacklevel=2,
-            )
-        self.n_neighbors_ = min(self.n_neighbors, n_samples)
+        self.n_neighbors_ = neighbors_to_ask(self.n_neighbors, Y.shape[0])
         self.index_ = ExactIndex().fit(Z)
         self.Y_ = Y
         self.prior_ = label_prior(Y)
