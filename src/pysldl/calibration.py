@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.isotonic import IsotonicRegression
 
 from pysldl.held_out import summarise
 from pysldl.topk import top_k
@@ -49,6 +48,8 @@ class ScoreCalibration(BaseEstimator):
 
     def _fit_ranked(self, labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_array, floor: float) -> Self:
         """Learn from the best labels of every row and their scores; all others score at most ``floor``."""
+        from sklearn.isotonic import IsotonicRegression  # not above: a model that only predicts would wait for it
+
         rows, slots = np.nonzero(labels >= 0)
         score = best[rows, slots].astype(np.float64)
         hit = np.asarray(Y[rows, labels[rows, slots]], dtype=np.float64).ravel()

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.kernels import compiled
+from pysldl.kernels.one_row import score_one
 
 __all__ = ["score_candidates"]
 
@@ -32,6 +33,8 @@ def score_candidates(
     ndarray of shape (n_rows, m), float32
         -inf beside a label of -1.
     """
+    if len(labels) == 1:
+        return score_one(X, labels, W, bias)
     if compiled():
         return _compiled_score()(
             X.indptr, X.indices, X.data, X.shape[1], labels, W.indptr, W.indices, W.data, bias
@@ -63,10 +66,10 @@ def _compiled_score() -> Any:
                     label = labels[row, slot]
                     if label < 0:
                         continue
-                    total = bias[label]
+                    total = np.float32(0.0)
                     for at in range(wp[label], wp[label + 1]):
                         total += x[wi[at]] * wd[at]
-                    scores[row, slot] = total
+                    scores[row, slot] = total + bias[label]
                 for at in range(xp[row], xp[row + 1]):
                     x[xi[at]] = 0
         return scores

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 
 from pysldl.kernels import compiled, with_small_indices
 
@@ -86,6 +84,10 @@ def _plain_fit(
     min_weight: float,
 ) -> sparse.csr_array:
     """The same by liblinear, one label after the other."""
+    # Not above: a model that only predicts would wait for it.
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
     part = sparse.lil_array((len(labels), X.shape[1]), dtype=np.float32)
     for at, label in enumerate(labels):
         own = slice(pairs.indptr[label], pairs.indptr[label + 1])

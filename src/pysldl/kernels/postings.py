@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.kernels import compiled
+from pysldl.kernels.one_row import search_one
 from pysldl.topk import top_k
 
 __all__ = ["heaviest_terms", "search_postings"]
@@ -41,6 +42,8 @@ def search_postings(
         0 beside a row of -1.
     """
     left_out = np.full(queries.shape[0], -1, dtype=np.int64) if leave_out is None else np.asarray(leave_out, np.int64)
+    if queries.shape[0] == 1:
+        return search_one(queries, postings, k, int(left_out[0]))
     if compiled():
         found = _compiled_search()(
             queries.indptr, queries.indices, queries.data, postings.indptr, postings.indices, postings.data,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.kernels import compiled
+from pysldl.kernels.one_row import vote_one
 from pysldl.topk import top_k
 
 __all__ = ["vote_top"]
@@ -35,6 +36,8 @@ def vote_top(
     votes : ndarray of shape (n_rows, m), float32
         0 beside a label of -1.
     """
+    if len(neighbors) == 1:
+        return vote_one(neighbors, weights, Y, m)
     if compiled():
         return _compiled_vote()(neighbors, weights, Y.indptr, Y.indices, Y.shape[1], m)
     labels = np.full((len(neighbors), m), -1, dtype=np.int64)

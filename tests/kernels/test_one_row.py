@@ -1,0 +1,51 @@
+"""One row alone gets what it gets among others, to the last bit: a service answers the same however it is asked."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pysldl.kernels.candidates import score_candidates
+from pysldl.kernels.postings import heaviest_terms, search_postings
+from pysldl.kernels.voting import vote_top
+
+
+@pytest.fixture
+def features():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((200, 60), density=0.15, rng=rng, format="csr", dtype=np.float32)
+    X.data[::3] = 0.5  # so that ties happen
+    return sparse.vstack([X, sparse.csr_array((1, 60), dtype=np.float32)], format="csr")
+
+
+def same(together, alone):
+    for whole, parts in zip(together, zip(*alone, strict=True), strict=True):
+        np.testing.assert_array_equal(whole, np.concatenate(parts), strict=True)
+
+
+@pytest.mark.parametrize("k", [1, 7, 300])
+@pytest.mark.parametrize("left_out", [False, True])
+def test_search(features, k, left_out):
+    queries, postings = heaviest_terms(features, 5), sparse.csr_array(features.T)
+    rows = np.arange(201) if left_out else None
+    alone = [search_postings(queries[[row]], postings, k, None if rows is None else rows[[row]]) for row in range(201)]
+    same(search_postings(queries, postings, k, rows), alone)
+
+
+def test_votes():
+    rng = np.random.default_rng(1)
+    Y = sparse.csr_array((rng.random((200, 25)) < 0.1).astype(np.float32))
+    neighbors = rng.integers(-1, 200, (50, 9))
+    neighbors[7] = -1
+    weights = rng.random((50, 9)).astype(np.float32) + np.float32(0.1)
+    weights[::2] = 0.25
+    alone = [vote_top(neighbors[[row]], weights[[row]], Y, 6) for row in range(50)]
+    same(vote_top(neighbors, weights, Y, 6), alone)
+
+
+def test_scores_of_candidates(features):
+    rng = np.random.default_rng(2)
+    W = sparse.random_array((25, 60), density=0.4, rng=rng, format="csr", dtype=np.float32)
+    bias = rng.normal(size=25).astype(np.float32)
+    labels = rng.integers(-1, 25, (201, 6))
+    alone = [(score_candidates(features[[row]], labels[[row]], W, bias),) for row in range(201)]
+    same((score_candidates(features, labels, W, bias),), alone)
