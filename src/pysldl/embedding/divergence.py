@@ -9,6 +9,8 @@ respect to the (n_labels, n_labels) divergence matrix, and return the derivative
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.kernels.mixtures import log_mixture_volumes, mixture_pulls
+
 __all__ = ["js_backward", "js_divergence", "kl_backward", "kl_divergence"]
 
 Array = NDArray[np.floating]
@@ -75,32 +77,17 @@ def js_divergence(mu: Array, log_var: Array) -> Array:
     -------
     ndarray of shape (n_labels, n_labels)
     """
-    half_log_volume = 0.5 * log_var.sum(axis=1)
-    total = -(half_log_volume[:, None] + half_log_volume)
-    for mu_k, var_k in zip(mu.T, np.exp(log_var).T, strict=True):
-        total += np.log(_mixture_variance(mu_k, var_k))
+    half_log_volume = 0.5 * log_var.sum(axis=1, dtype=np.float64)
+    total = log_mixture_volumes(mu, np.exp(log_var))
+    total -= half_log_volume
+    total -= half_log_volume[:, None]
     total *= 0.5
-    return total
+    return total.astype(mu.dtype, copy=False)
 
 
 def js_backward(G: Array, mu: Array, log_var: Array) -> tuple[Array, Array]:
     """Gradients of ``sum(G * js_divergence(mu, log_var))``, each (n_labels, n_components)."""
     S = G + G.T
     variance = np.exp(log_var)
-    grad_mu, grad_log_var = np.empty_like(mu), np.empty_like(log_var)
-    pull = 0.25 * S.sum(axis=1)
-    for k, (mu_k, var_k) in enumerate(zip(mu.T, variance.T, strict=True)):
-        T = S / _mixture_variance(mu_k, var_k)
-        row_sums = T.sum(axis=1)
-        grad_mu[:, k] = 0.25 * (mu_k * row_sums - T @ mu_k)
-        grad_log_var[:, k] = 0.25 * var_k * row_sums - pull
-    return grad_mu, grad_log_var
-
-
-def _mixture_variance(mu_k: Array, var_k: Array) -> Array:
-    """Variance along one axis of the equal mixture of labels i and j, (n_labels, n_labels)."""
-    mixture = np.subtract.outer(0.5 * mu_k, 0.5 * mu_k)
-    mixture *= mixture
-    mixture += 0.5 * var_k
-    mixture += 0.5 * var_k[:, None]
-    return mixture
+    by_mu, by_variance = mixture_pulls(S, mu, variance)
+    return 0.25 * by_mu, 0.25 * (variance * by_variance - S.sum(axis=1)[:, None])
