@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator
 __all__ = ["ExactIndex", "unit_rows"]
 
 BLOCK_BYTES = 64 << 20
+# What the neighbours of a few queries take while their distances are computed: little enough for a processor's cache.
+CACHE_BYTES = 2 << 20
 
 
 class ExactIndex(BaseEstimator):
@@ -69,10 +71,17 @@ class ExactIndex(BaseEstimator):
         return neighbors, distances
 
     def _distances(self, Q: NDArray[np.float64], neighbors: NDArray[np.int64]) -> NDArray[np.float64]:
-        difference = self.vectors_[neighbors] - Q[:, None, :]
-        distances = 0.5 * np.einsum("qkd,qkd->qk", difference, difference)
-        silent = np.logical_not(Q.any(axis=1))[:, None] | np.logical_not(self.vectors_[neighbors].any(axis=-1))
-        return np.where(silent, 1.0, distances)
+        """Half the squared differences, (n_queries, k); 1 where the query or the vector is zero."""
+        distances = np.empty(neighbors.shape)
+        block = max(1, CACHE_BYTES // (12 * neighbors.shape[1] * Q.shape[1]))
+        for start in range(0, len(Q), block):
+            rows = slice(start, start + block)
+            found = self.vectors_[neighbors[rows]]
+            difference = found - Q[rows, None, :]
+            distances[rows] = 0.5 * np.einsum("qkd,qkd->qk", difference, difference)
+            distances[rows][np.logical_not(found.any(axis=-1))] = 1.0
+        distances[np.logical_not(Q.any(axis=1))] = 1.0
+        return distances
 
 
 def unit_rows(Z: Any, dtype: Any = np.float32) -> NDArray[Any]:
