@@ -16,8 +16,11 @@ def test_every_row_is_tested_once_and_never_trained_on_then(stratified):
     np.testing.assert_array_equal(np.sort(np.concatenate([fold.test for fold in folds])), np.arange(90))
     for fold in folds:
         np.testing.assert_array_equal(np.sort(np.concatenate([fold.train, fold.test])), np.arange(90))
-        np.testing.assert_array_equal(np.sort(np.concatenate([fold.inner, fold.validation])), fold.train)
-        assert len(fold.validation) == round(0.1 * len(fold.train))
+        for inner, validation in fold.trials:
+            np.testing.assert_array_equal(np.sort(np.concatenate([inner, validation])), fold.train)
+            assert len(validation) == round(0.1 * len(fold.train))
+        drawn = np.concatenate([validation for _, validation in fold.trials])
+        assert len(fold.trials) == 3 and len(np.unique(drawn)) == len(drawn)
         assert 20 <= len(fold.test) <= 25
 
 
@@ -55,6 +58,8 @@ def test_fewer_rows_than_folds_is_one_clear_error():
         ({"ks": (0,)}, "ks must be distinct"),
         ({"seed": -1}, "seed must lie"),
         ({"validation": 1.0}, "validation must lie"),
+        ({"n_trials": 0}, "number of validation parts must lie between 1 and 10"),
+        ({"n_trials": 6, "validation": 0.2}, r"between 1 and 5, each holding 0.2 of the training rows, but is 6"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes, message):

@@ -126,6 +126,7 @@ def test_check_needs_the_published_results(tmp_path):
         ({"folds": 1}, "at least 2 folds"),
         ({"published": Path("nowhere.csv")}, r"nowhere.csv: no such file"),
         ({"jobs": 0}, "jobs must be at least 1"),
+        ({"trials": 11}, "number of validation parts must lie between 1 and 10"),
         ({"first_folds": 11}, "must lie between 1 and 10"),
     ],
 )

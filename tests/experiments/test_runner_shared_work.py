@@ -93,3 +93,17 @@ def test_unseen_labels_are_scored_both_ways():
     assert found["keep"] != found["drop"]
     found = Scorer(Y, Y)(np.tile(frequent, (Y.shape[0], 1)))
     assert found["keep"] == found["drop"]
+
+
+def test_validation_is_the_mean_over_the_trials():
+    (method,) = find_methods(["random"])
+
+    def validation(trials):
+        data, _ = fold_data(small_dataset())
+        data.trials = data.trials[trials]
+        (group,) = evaluate_method(method, data, replace(GRID, c_hats=(4,)))
+        return [outcome.validation["keep"]["P@5"] for outcome in group]
+
+    alone = [validation(slice(trial, trial + 1)) for trial in range(3)]
+    assert alone[0] != alone[1] != alone[2]
+    np.testing.assert_allclose(validation(slice(None)), np.mean(alone, axis=0))

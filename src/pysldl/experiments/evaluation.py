@@ -4,8 +4,8 @@ A three-stage classifier is taken apart: one embedding a c_hat, one factorisatio
 for the largest k, of which every smaller k is a prefix. The numbers are those that fitting each configuration by
 itself gives.
 
-For nested selection the mapping is fitted a second time on the inner rows and the validation rows are ranked. The label
-embedding, which never sees features, is that of all training rows in both; test rows play no part.
+For nested selection the mapping is fitted again on the inner rows of each trial and the validation rows are ranked. The
+label embedding, which never sees features, is that of all training rows throughout; test rows play no part.
 """
 
 import time
@@ -26,7 +26,7 @@ from pysldl.experiments.fold_data import FoldData, Task
 from pysldl.experiments.methods import Method
 from pysldl.experiments.protocol import Protocol
 from pysldl.experiments.results import Unseen
-from pysldl.experiments.scoring import DEPTH
+from pysldl.experiments.scoring import DEPTH, mean_scores
 from pysldl.experiments.theorem import theorem_terms
 from pysldl.mapping import RidgeMapping
 from pysldl.topk import top_k
@@ -45,7 +45,8 @@ class Outcome:
     configuration : tuple of (str, int)
         Its values of the grid.
     test, validation : dict
-        Metrics by what became of unseen labels; validation is None for a method with a single configuration.
+        Metrics by what became of unseen labels; those of validation are means over the trials, and None for a method
+        with a single configuration.
     fit_seconds, predict_seconds : float
         What this configuration would take alone: shared work is counted in full, selection not at all.
     terms : dict or None
@@ -125,7 +126,7 @@ def _outcomes_of_width(
     if width is not None:
         embedding.set_params(n_components=width)
 
-    final, trial = data.final, data.trial
+    final = data.final
     started = time.perf_counter()
     Z = embedding.fit(final.Y).transform(final.Y)
     placed = time.perf_counter() - started
@@ -134,8 +135,11 @@ def _outcomes_of_width(
 
     validation: list[Any] = [None] * len(ks)
     if len(ks) > 1 or width is not None:
-        rehearsed = _rank(classifier.normalize, mapping, decoder, Z[data.inner], ks, trial)
-        validation = [trial.score(labels) for labels in rehearsed.labels]
+        rehearsed = []
+        for inner, trial in data.trials:
+            labels_by_k = _rank(classifier.normalize, mapping, decoder, Z[inner], ks, trial).labels
+            rehearsed.append([trial.score(labels) for labels in labels_by_k])
+        validation = [mean_scores(of_trials) for of_trials in zip(*rehearsed, strict=True)]
     return [
         Outcome(_configuration(width, k), final.score(labels), chosen_by, placed + ranked.fit_seconds, seconds, terms)
         for k, labels, seconds, chosen_by in zip(ks, ranked.labels, ranked.seconds, validation, strict=True)

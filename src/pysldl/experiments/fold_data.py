@@ -58,16 +58,16 @@ class FoldData:
     ----------
     final : Task
         Learn from the training rows, rank the test rows.
-    trial : Task
-        Learn from the inner rows, rank the validation rows: all that nested selection sees.
-    inner : ndarray of int
-        Places of the inner rows among the training rows.
+    trials : list of (ndarray of int, Task)
+        Learn from the inner rows, rank the validation rows: all that nested selection sees. Beside each task,
+        the places of its inner rows among the training rows.
     """
 
     def __init__(self, dataset: Dataset, fold: Fold) -> None:
         self.final = _task(dataset, fold.train, fold.test)
-        self.trial = _task(dataset, fold.inner, fold.validation)
-        self.inner = np.searchsorted(fold.train, fold.inner)
+        self.trials = [
+            (np.searchsorted(fold.train, inner), _task(dataset, inner, validation)) for inner, validation in fold.trials
+        ]
 
 
 def _task(dataset: Dataset, rows: NDArray[np.intp], new: NDArray[np.intp]) -> Task:

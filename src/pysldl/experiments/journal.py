@@ -41,7 +41,7 @@ class Record:
         ``{"keep": metrics, "drop": metrics}`` on the test rows, in [0, 1]: test labels that no training row carries
         are kept in the truth, or dropped from it.
     validation : dict or None
-        The same on the validation rows; None for a method with a single configuration.
+        The same on the validation rows, averaged over the trials; None for a method with a single configuration.
     fit_seconds, predict_seconds : float
         Wall-clock time of this configuration on its own.
     peak_mb : float

@@ -89,7 +89,7 @@ class FoldRecord:
     versions : dict of str to str
         Of the library and of what it stands on.
     selection : {"nested", "as-published"}
-        How the parameters were chosen: on a validation part of the training rows, or on the test fold.
+        How the parameters were chosen: on validation parts of the training rows, or on the test fold.
     unseen : {"keep", "drop"}
         What scoring did with test labels that never occur in the training rows.
     """

@@ -53,10 +53,12 @@ class SharedRidge:
             What the fit would take on its own: the shared factor is counted in full.
         """
         started = time.perf_counter()
-        if mapping.fit_intercept or mapping._pick_solver(self._X, Z.shape[1]) != "cholesky":
+        alpha = mapping.alpha
+        solver = mapping._pick_solver(self._X, Z.shape[1])
+        if not isinstance(alpha, int | float) or mapping.fit_intercept or solver != "cholesky":
             fitted = clone(mapping).fit(self._X, Z)
             return fitted.predict, time.perf_counter() - started
-        factor, factored = self._factor(self._penalty(mapping.alpha))
+        factor, factored = self._factor(self._penalty(alpha))
         started = time.perf_counter()
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float64)
         coef = self._solve(factor, targets).astype(np.float32)

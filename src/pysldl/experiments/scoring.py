@@ -12,7 +12,7 @@ from pysldl.exceptions import DataError
 from pysldl.experiments.results import Unseen
 from pysldl.metrics import evaluate, inverse_propensity
 
-__all__ = ["PAPER_METRICS", "Scorer", "find_metrics", "mean_metric"]
+__all__ = ["PAPER_METRICS", "Scorer", "find_metrics", "mean_metric", "mean_scores"]
 
 PAPER_METRICS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5", "PSnDCG@5")
 DEPTH = 5
@@ -59,6 +59,14 @@ def find_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
             raise DataError(f"unknown metric {name!r}: {hint or 'choose from ' + ', '.join(PAPER_METRICS) + '.'}")
     wanted = {name.lower() for name in names}
     return tuple(name for name in PAPER_METRICS if name.lower() in wanted)
+
+
+def mean_scores(scores: Sequence[dict[Unseen, dict[str, float]]]) -> dict[Unseen, dict[str, float]]:
+    """Each metric averaged over several sets of rows of equal size."""
+    return {
+        unseen: {name: sum(score[unseen][name] for score in scores) / len(scores) for name in PAPER_METRICS}
+        for unseen in scores[0]
+    }
 
 
 def mean_metric(metrics: dict[str, float]) -> float:

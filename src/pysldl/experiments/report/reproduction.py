@@ -151,7 +151,7 @@ def protocol_notes(records: Sequence[FoldRecord]) -> tuple[str, ...]:
     notes = []
     selections = {record.selection for record in records}
     if "nested" in selections:
-        notes.append("Parameters chosen on a validation part of the training rows (nested).")
+        notes.append("Parameters chosen on validation parts of the training rows (nested).")
     if "as-published" in selections:
         who = sorted({record.method for record in records if record.selection == "as-published"})
         of = "" if selections == {"as-published"} else f" for {', '.join(who)}"
