@@ -127,6 +127,20 @@ def test_ablation_has_a_sentence_a_data_set(context: ReportContext) -> None:
     ablation = next(section for section in context.sections if section.title == "Ablation")
     assert [sentence.split(":")[0] for sentence in ablation.sentences] == ["birds", "emotions", "a|b_c"]
     assert all("significantly better than random" in sentence for sentence in ablation.sentences)
+    page = build_report(context)
+    assert all(f"<li>{sentence}</li>" in page for sentence in ablation.sentences)
+
+
+def test_ablation_also_shows_rare_labels(records: list[FoldRecord]) -> None:
+    """Here SLDL is ahead of random on P@5 and behind it on PSP@5, on every set."""
+    both = [replace(record, metrics=record.metrics | {"PSP@5": 0.9 - record.metrics["P@5"]}) for record in records]
+    context = reproduction_context(Measurements(both, variants=["random", "w/o AC"]), Published())
+    ablation = next(section for section in context.sections if section.title == "Ablation")
+    assert [table.name for table in (*ablation.tables, *ablation.details)] == ["ablation-p-5", "ablation-psp-5"]
+    assert all(
+        re.fullmatch(r".*on P@5, SLDL is .*better than random .*; on PSP@5, it is .*worse than random .*", sentence)
+        for sentence in ablation.sentences
+    )
 
 
 def test_agreement_is_counted(context: ReportContext) -> None:

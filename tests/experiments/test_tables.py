@@ -96,13 +96,15 @@ def test_ablation_puts_the_reference_last(records: list[FoldRecord]) -> None:
 
 
 def test_ablation_sentence_names_each_verdict() -> None:
-    def against(method: str, difference: float, p: float) -> Comparison:
-        return Comparison("P@5", "x", method, "SLDL", difference, p, "paired")
+    def against(method: str, difference: float, p: float, metric: str = "P@5") -> Comparison:
+        return Comparison(metric, "x", method, "SLDL", difference, p, "paired")
 
     compared = [against("a", 1.5, 0.01), against("b", -0.5, 0.01), against("c", 0.1, 0.5), against("d", 2, 0.04)]
+    first = "x: on P@5, SLDL is significantly better than a (+1.50) and d (+2.00), significantly worse than b (-0.50), "
+    assert ablation_sentence("x", compared) == first + "and not distinguishable from c."
+    compared.append(against("a", 0.2, 0.3, "PSP@5"))
     assert ablation_sentence("x", compared) == (
-        "x: SLDL is significantly better than a (+1.50) and d (+2.00), significantly worse than b (-0.50); "
-        "it is not distinguishable from c on P@5."
+        first + "and not distinguishable from c; on PSP@5, it is not distinguishable from a."
     )
     assert ablation_sentence("y", compared) == "y: nothing to compare."
 

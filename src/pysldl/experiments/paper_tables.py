@@ -110,24 +110,30 @@ def ablation_table(
     return replace(table, name=f"ablation-{slug(metric)}", title=f"Ablation, {metric}")
 
 
-def ablation_sentence(dataset: str, comparisons: Iterable[Comparison], metric: str = "P@5", alpha: float = 0.05) -> str:
-    """Say in one sentence which variants the reference differs from significantly on a data set."""
-    here = [c for c in comparisons if c.dataset == dataset and c.metric == metric]
+def ablation_sentence(dataset: str, comparisons: Iterable[Comparison], alpha: float = 0.05) -> str:
+    """Say in one sentence, for every metric compared, which variants the reference differs from significantly."""
+    here = [c for c in comparisons if c.dataset == dataset]
     if not here:
         return f"{dataset}: nothing to compare."
-    better = [f"{c.method} ({c.difference:+.2f})" for c in here if c.reference_better(alpha)]
-    worse = [f"{c.method} ({c.difference:+.2f})" for c in here if c.reference_worse(alpha)]
-    alike = [c.method for c in here if c.p_value >= alpha]
-    parts = [
-        f"{verdict} {_listing(names)}"
-        for verdict, names in (
-            ("significantly better than", better),
-            ("significantly worse than", worse),
-            ("not distinguishable from", alike),
-        )
-        if names
-    ]
-    return f"{dataset}: {here[0].reference} is {_listing(parts, '; it is ')} on {metric}."
+    subject = here[0].reference
+    clauses = []
+    for metric in dict.fromkeys(c.metric for c in here):
+        of_metric = [c for c in here if c.metric == metric]
+        better = [f"{c.method} ({c.difference:+.2f})" for c in of_metric if c.reference_better(alpha)]
+        worse = [f"{c.method} ({c.difference:+.2f})" for c in of_metric if c.reference_worse(alpha)]
+        alike = [c.method for c in of_metric if c.p_value >= alpha]
+        verdicts = [
+            f"{verdict} {_listing(names)}"
+            for verdict, names in (
+                ("significantly better than", better),
+                ("significantly worse than", worse),
+                ("not distinguishable from", alike),
+            )
+            if names
+        ]
+        clauses.append(f"on {metric}, {subject} is {_listing(verdicts, ', and ')}")
+        subject = "it"
+    return f"{dataset}: {'; '.join(clauses)}."
 
 
 def friedman_table(tests: Sequence[RankTest]) -> Table:

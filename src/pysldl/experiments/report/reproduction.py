@@ -44,7 +44,8 @@ from pysldl.experiments.tables import Table, write_table
 
 __all__ = ["Measurements", "Published", "protocol_notes", "reproduction_context", "write_reproduction"]
 
-_ABLATION_METRIC = "P@5"
+# The paper's, and what shows rare labels.
+_ABLATION_METRICS = ("P@5", "PSP@5")
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,27 +269,29 @@ def _ablation_section(
     alpha: float,
     notes: tuple[str, ...],
 ) -> Section | None:
-    tested = [c for c in comparisons if c.metric == _ABLATION_METRIC and c.method in variants and c.method != reference]
+    tested = [
+        c for c in comparisons if c.metric in _ABLATION_METRICS and c.method in variants and c.method != reference
+    ]
     if not tested:
         return None
-    table = ablation_table(
-        rows, tested, variants, metric=_ABLATION_METRIC, reference=reference, alpha=alpha, notes=notes
+    shown, *details = (
+        ablation_table(rows, tested, variants, metric=metric, reference=reference, alpha=alpha, notes=notes)
+        for metric in _ABLATION_METRICS
+        if any(c.metric == metric for c in tested)
     )
-    details: tuple[Table, ...] = ()
     if published:
-        cases = _methods(published)
-        compared = compare_summaries(published, _ABLATION_METRIC, reference)
-        printed = ablation_table(published, compared, cases, metric=_ABLATION_METRIC, reference=reference)
-        details = (_as_published(printed),)
+        metric = published[0].metric
+        compared = compare_summaries(published, metric, reference)
+        printed = ablation_table(published, compared, _methods(published), metric=metric, reference=reference)
+        details.append(_as_published(printed))
     return Section(
         "Ablation",
         paragraphs=(f"What each part contributes. Differences are {reference} minus the variant, in per cent.",),
-        tables=(table,),
+        tables=(shown,),
         sentences=tuple(
-            ablation_sentence(dataset, tested, _ABLATION_METRIC, alpha)
-            for dataset in dict.fromkeys(c.dataset for c in tested)
+            ablation_sentence(dataset, tested, alpha) for dataset in dict.fromkeys(c.dataset for c in tested)
         ),
-        details=details,
+        details=tuple(details),
     )
 
 
