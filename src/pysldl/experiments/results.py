@@ -6,10 +6,9 @@ print them. Higher is better in both.
 
 import csv
 import io
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -68,7 +67,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class FoldRecord:
-    """What one method did on one fold of one data set: a line of a results file.
+    """What one method did on one fold of one data set, with the configuration chosen there.
 
     Parameters
     ----------
@@ -77,7 +76,7 @@ class FoldRecord:
     fold : int
         Counted from 0.
     parameters : dict
-        The configuration that was fitted; values must be JSON values.
+        The configuration.
     metrics : dict of str to float
         Scores on the test rows, in [0, 1].
     fit_seconds, predict_seconds : float
@@ -116,61 +115,6 @@ class FoldRecord:
         for name, value in self.metrics.items():
             if not isinstance(value, int | float) or not 0 <= value <= 1:
                 raise DataError(f"{where}: {name} is {value!r}; a metric must be a number from 0 to 1.")
-
-    def to_json(self) -> str:
-        """Return the record as one line of JSON, without the line break; equal records give equal lines."""
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=False, allow_nan=False)
-
-    @classmethod
-    def from_json(cls, line: str, source: str = "record") -> "FoldRecord":
-        """Read a line that :meth:`to_json` wrote.
-
-        Parameters
-        ----------
-        line : str
-            One JSON object.
-        source : str, default="record"
-            File and line, for the error.
-
-        Raises
-        ------
-        DataError
-            The line is not JSON (a write cut short, for one), or a field is missing, unknown or wrong.
-        """
-        try:
-            values = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{source}: not a complete JSON object ({error.msg}).") from error
-        if not isinstance(values, dict):
-            raise DataError(f"{source}: expected a JSON object with the fields of a record, got {line[:40]!r}.")
-        expected = {field.name for field in fields(cls)}
-        if missing := sorted(expected - values.keys()):
-            raise DataError(f"{source}: the record lacks {', '.join(missing)}.")
-        if unknown := sorted(values.keys() - expected):
-            raise DataError(f"{source}: the record has unknown fields {', '.join(unknown)}; another version wrote it.")
-        for name, kinds in _JSON_TYPES.items():
-            if not isinstance(values[name], kinds) or isinstance(values[name], bool):
-                raise DataError(f"{source}: {name} is {values[name]!r}, which is not of the right type.")
-        try:
-            return cls(**values)
-        except DataError as error:
-            raise DataError(f"{source}: {error}") from error
-
-
-_JSON_TYPES: dict[str, tuple[type, ...]] = {
-    "dataset": (str,),
-    "method": (str,),
-    "fold": (int,),
-    "parameters": (dict,),
-    "metrics": (dict,),
-    "fit_seconds": (int, float),
-    "predict_seconds": (int, float),
-    "peak_mb": (int, float),
-    "seed": (int,),
-    "versions": (dict,),
-    "selection": (str,),
-    "unseen": (str,),
-}
 
 
 @dataclass(frozen=True, slots=True)
