@@ -72,6 +72,10 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
         """Scores of validated rows, (n_rows, n_labels): dense, or CSR where unstored labels are not predicted."""
         raise NotImplementedError
 
+    def _rows_at_once(self) -> int:
+        """Rows whose scores are held at the same time: dense ones, unless a subclass knows better."""
+        return max(1, BLOCK_BYTES // (4 * len(self.label_names_)))
+
     # Fitting
 
     def fit(
@@ -288,10 +292,14 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
         """Scores of ``X`` block by block; labels without training rows are -inf (dense) or not stored (CSR)."""
         check_is_fitted(self)
         X = self._features(X, reset=False)
-        block = max(1, BLOCK_BYTES // (4 * len(self.label_names_)))
+        yield from self._score_checked(X)
+
+    def _score_checked(self, X: Any) -> Iterator[Any]:
+        """The same for features that are known to be float32 or float64, finite, and CSR if sparse."""
+        block = self._rows_at_once()
         unseen = self.label_counts_ == 0
         for start in range(0, X.shape[0], block):
-            scores = self._score_rows(X[start : start + block])
+            scores = self._score_rows(X if block >= X.shape[0] else X[start : start + block])
             if not sparse.issparse(scores) and unseen.any():
                 scores[:, unseen] = -np.inf
             yield scores

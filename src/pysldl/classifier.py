@@ -9,8 +9,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
+from sklearn.utils.sparsefuncs_fast import inplace_csr_row_normalize_l2
 
-from pysldl.base import BLOCK_BYTES, LabelRanker
+from pysldl.base import LabelRanker
 from pysldl.calibration import ScoreCalibration
 from pysldl.decoding import LinearRanker, NeighborDecoder
 from pysldl.decoding.base import Decoder
@@ -27,6 +28,7 @@ from pysldl.relations import Relations, label_relations
 __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
+SPARSE_BLOCK = 4096
 
 
 class SLDLClassifier(OnlineLearning):
@@ -126,7 +128,7 @@ class SLDLClassifier(OnlineLearning):
         self.mapping_ = self._seeded(self.mapping, RidgeMapping, rng)
         self.decoder_ = self._seeded(self.decoder, NeighborDecoder, rng)
         self.ranker_: LinearRanker | None = None if self.ranker is None else clone(self.ranker)
-        self._require_memory(X.shape[0], X.shape[1], Y.shape[1], X.nnz if sparse.issparse(X) else X.size)
+        self._require_memory(X, Y)
         X = self._scaled(X)
         held = None
         if self.calibrate and self.target_kind_ != "classes" and self.ranker_ is None:
@@ -149,7 +151,7 @@ class SLDLClassifier(OnlineLearning):
         """Fit stages 1 and 2; returns the targets and the codes of the training rows."""
         if self.online:
             self.mapping_.set_params(keep_normal_equations=True)
-        Z = self.embedding_.fit(Y, progress=self.progress).transform(Y)
+        Z = self.embedding_.fit(Y, progress=self.progress, memory_limit=self.memory_limit).transform(Y)
         self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
         return Z, self.mapping_.predict(X)
 
@@ -158,7 +160,7 @@ class SLDLClassifier(OnlineLearning):
     ) -> None:
         """Train the ranker on left-out candidates, and calibrate its scores on the rows that it held out."""
         rows = np.arange(Y.shape[0])
-        block = max(1, BLOCK_BYTES // (4 * Y.shape[1])) if self.decoder_.works_on == "codes" else len(rows)
+        block = self._rows_at_once() if self.decoder_.works_on == "codes" else len(rows)
         width = min(ranker.n_candidates, Y.shape[1])
         found = [
             self.decoder_.left_out_candidates(codes[part], part, codes, Y, width)
@@ -171,6 +173,10 @@ class SLDLClassifier(OnlineLearning):
             left_out = self._as_sparse(ranker.held_labels_, ranker.held_scores_)
             self.calibration_ = ScoreCalibration().fit(left_out, Y[held])
         ranker.forget_held_rows()
+
+    def _rows_at_once(self) -> int:
+        """The scores of sparse decoders do not grow with the labels, and so neither does the number of their blocks."""
+        return SPARSE_BLOCK if self.decoder_.scores_are_sparse else super()._rows_at_once()
 
     def _score_rows(self, X: Any) -> Any:
         X = self._scaled(X)
@@ -267,8 +273,19 @@ class SLDLClassifier(OnlineLearning):
 
     # Memory and files
 
-    def estimate_memory(self, n_samples: int, n_features: int, n_labels: int, n_nonzeros: int) -> dict[str, int]:
-        """Bytes each stage needs at its peak, beside the input; fitting refuses when the largest is not available."""
+    def estimate_memory(
+        self, n_samples: int, n_features: int, n_labels: int, n_nonzeros: int, *, n_pairs: int | None = None
+    ) -> dict[str, int]:
+        """Bytes each stage needs at its peak, beside the input; fitting refuses when the largest is not available.
+
+        Parameters
+        ----------
+        n_samples, n_features, n_labels : int
+        n_nonzeros : int
+            Stored entries of X.
+        n_pairs : int, optional
+            Pairs of labels that share a row; see :meth:`pysldl.embedding.base.LabelEmbedding.memory`.
+        """
         embedding = self.embedding if self.embedding is not None else GaussianLabelEmbedding()
         mapping = RidgeMapping() if self.mapping is None else clone(self.mapping)
         if self.online:
@@ -279,7 +296,7 @@ class SLDLClassifier(OnlineLearning):
         stages = {"decoder": 12 * n_nonzeros}
         if decoder.works_on == "codes":
             stages = {
-                "embedding": embedding.memory(n_labels),
+                "embedding": embedding.memory(n_labels, n_pairs=n_pairs, limit=self.memory_limit),
                 "mapping": codes + mapping.memory(n_samples, n_features, n_nonzeros, width),
                 "decoder": codes + decoder.memory(n_samples, width, n_labels),
             }
@@ -303,18 +320,26 @@ class SLDLClassifier(OnlineLearning):
             fresh.set_params(random_state=seed)
         return fresh
 
-    def _require_memory(self, n_samples: int, n_features: int, n_labels: int, n_nonzeros: int) -> None:
+    def _require_memory(self, X: Any, Y: sparse.csr_array) -> None:
         advice = {
-            "embedding": "Use RandomLabelEmbedding, whose memory grows with the labels and not with their square.",
+            "embedding": "Use a smaller n_components, RandomLabelEmbedding, which needs least, or a larger memory_limit.",
             "mapping": "Use a smaller n_components, or solver='cg'.",
             "decoder": "Use a smaller n_components.",
             "ranker": "Use fewer n_candidates.",
         }
-        for stage, needed in self.estimate_memory(n_samples, n_features, n_labels, n_nonzeros).items():
-            require_memory(needed, f"The {stage} stage for {n_labels} labels", advice[stage], self.memory_limit)
+        n_pairs = int(np.sum(np.diff(Y.indptr).astype(np.int64) ** 2))
+        n_nonzeros = X.nnz if sparse.issparse(X) else X.size
+        for stage, needed in self.estimate_memory(*X.shape, Y.shape[1], n_nonzeros, n_pairs=n_pairs).items():
+            require_memory(needed, f"The {stage} stage for {Y.shape[1]} labels", advice[stage], self.memory_limit)
 
     def _scaled(self, X: Any) -> Any:
-        return normalize_rows(X) if self.normalize else X
+        if not self.normalize:
+            return X
+        if sparse.issparse(X):  # as normalize_rows does, without its checks, which cost more than a single row does
+            X = sparse.csr_array(X, copy=True)
+            inplace_csr_row_normalize_l2(X)
+            return X
+        return normalize_rows(X)
 
     def _online_features(self, X: Any) -> Any:
         return self._scaled(self._features(X, reset=False))
@@ -323,7 +348,7 @@ class SLDLClassifier(OnlineLearning):
         self, codes: NDArray[np.float32], Z: Any, Y: sparse.csr_array, rows: NDArray[np.integer]
     ) -> ScoreCalibration:
         left_out = codes[rows] if self.mapping_ is None else self.mapping_.leave_one_out(codes[rows], Z[rows])
-        block = max(1, BLOCK_BYTES // (4 * Y.shape[1]))
+        block = self._rows_at_once()
         scores = [
             self.decoder_.left_out_scores(left_out[start : start + block], rows[start : start + block], codes, Y)
             for start in range(0, len(rows), block)

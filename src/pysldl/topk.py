@@ -126,6 +126,8 @@ def top_k_sparse(scores: Any, k: int) -> TopK:
     _check_request(scores, k)
     sparse = csr_array(scores)
     labels, best = _empty_result(sparse.shape[0], k, sparse.dtype)
+    if sparse.shape[0] == 1 and sparse.has_sorted_indices and sparse.has_canonical_format:
+        return _top_k_of_one(sparse, labels, best)
 
     # Longest rows first: the rows of a block then have similar lengths and little is padded.
     lengths = np.diff(sparse.indptr)
@@ -138,6 +140,21 @@ def top_k_sparse(scores: Any, k: int) -> TopK:
         rows = by_length[start : start + max(1, _BLOCK_SIZE // longest)]
         labels[rows], best[rows] = _top_k_of_rows(sparse, rows, k, best.dtype)
         start += rows.size
+    return labels, best
+
+
+def _top_k_of_one(sparse: Any, labels: NDArray[np.int64], best: NDArray[Any]) -> TopK:
+    """Fill in the result of a single row, for whose sake no block is padded: services ask row by row."""
+    k = labels.shape[1]
+    label, value = sparse.indices, sparse.data.astype(best.dtype, copy=False)
+    if np.isnan(value).any():
+        raise _nan_error(0, label[np.argmax(np.isnan(value))])
+    if value.size > k:
+        reached = value >= np.partition(value, value.size - k)[value.size - k]
+        label, value = label[reached], value[reached]
+    order = np.argsort(-value, kind="stable")[:k]
+    order = order[value[order] > -np.inf]
+    labels[0, : order.size], best[0, : order.size] = label[order], value[order]
     return labels, best
 
 

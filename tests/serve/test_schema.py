@@ -40,10 +40,10 @@ def test_fits(rows):
         ({"rows": ["a", 1]}, "rows[1]: must be a text, but is a whole number."),
         ({"rows": [[[0, 1], [-1, 1]]]}, "rows[0][1][0]: must lie between 0 and inf."),
         ({"rows": [[[0, 1, 2]]]}, "rows[0][0]: must have exactly 2 entries, but has 3."),
-        ({"rows": [1, 11]}, "rows: must lie between -10 and 10."),
+        ({"rows": [1, 11]}, "rows[1]: must lie between -10 and 10."),
         ({"rows": [1, True]}, "rows[1]: must be a finite number, but is true or false."),
         ({"rows": [1, 2, 3, 4]}, "rows: must have at most 3 entries, but has 4."),
-        ({"rows": [1, 10**400]}, "rows: must lie between -10 and 10."),
+        ({"rows": [1, 10**400]}, "rows[1]: must lie between -10 and 10."),
     ],
 )
 def test_says_where_and_why(value, said):

@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import hmac
 import json
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -85,6 +86,7 @@ class _Service:
         self.counters = counters
         self.gate = Gate(settings.threads, settings.queue, settings.timeout)
         self._map: tuple[str, bytes] | None = None
+        self._has_answered = False
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -112,6 +114,9 @@ class _Service:
             return model.predict(model.features(inputs, kind), k, threshold, only)
 
         predictions = await self.gate.run(work)
+        if not self._has_answered:  # the first answer did not wait for the compiled loops; the next ones have them
+            self._has_answered = True
+            threading.Thread(target=model.compile_loops, name="sldl-compile", daemon=True).start()
         self.counters.count(telemetry.ROWS, len(inputs))
         return json_response({"version": model.version, "predictions": predictions})
 

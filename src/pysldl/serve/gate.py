@@ -34,33 +34,41 @@ class Gate:
         if self.inside >= self._room:
             raise ServiceError("overloaded", "The service has more to do than it can: try again soon.", Retry_After="1")
         loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Result] = loop.create_future()
+
+        def leave() -> None:
+            self.inside -= 1
+            if answer.done():  # nobody waits any more
+                return
+            if future.cancelled():
+                answer.cancel()
+            elif error := future.exception():
+                answer.set_exception(error)
+            else:
+                answer.set_result(future.result())
+
+        def done(_: Future[Result]) -> None:
+            # Counted until the thread is free, not only as long as somebody waits for it.
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(leave)
+
         self.inside += 1
         future = self._pool.submit(work)
-        # Counted until the thread is free, not only as long as somebody waits for it.
-        future.add_done_callback(lambda _: _leave(loop, self))
+        future.add_done_callback(done)
+        patience = loop.call_later(self._timeout, _expire, answer)
         try:
-            async with asyncio.timeout(self._timeout):
-                return await asyncio.shield(asyncio.wrap_future(future))
+            return await answer
         except TimeoutError:
-            _forget(future)
             message = f"The answer took longer than {self._timeout:g} seconds: ask for fewer rows, or try again later."
             raise ServiceError("timed_out", message, Retry_After="5") from None
-        except asyncio.CancelledError:
-            _forget(future)
-            raise
+        finally:
+            patience.cancel()
+            future.cancel()  # takes back work that has not begun; does nothing to work that has
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _leave(loop: asyncio.AbstractEventLoop, gate: Gate) -> None:
-    def leave() -> None:
-        gate.inside -= 1
-
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(leave)
-
-
-def _forget(future: Future[Any]) -> None:
-    """Take back work that has not begun."""
-    future.cancel()
+def _expire(answer: asyncio.Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())

@@ -5,7 +5,7 @@ What the description says and what is accepted are then one thing.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pysldl.serve.errors import ServiceError
@@ -13,6 +13,8 @@ from pysldl.serve.errors import ServiceError
 __all__ = ["check", "check_query", "json_type"]
 
 Schema = Mapping[str, Any]
+
+PLAIN_NUMBERS: dict[str, set[type]] = {"number": {int, float}, "integer": {int}}
 
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
 
@@ -147,13 +149,25 @@ def _check_array(value: list[Any], schema: Schema) -> None:
             _check_part(part, rule, position)
         return
     items = schema["items"]
-    if value and items.get("type") == "number" and all(type(part) in (int, float) for part in value):
-        # The quick way for long vectors, whose entries a parser that refuses NaN can compare.
-        _check_range(min(value), items)
-        _check_range(max(value), items)
+    if value and (_are_numbers(value, items) or _are_tuples(value, items)):
         return
     for position, part in enumerate(value):
         _check_part(part, items, position)
+
+
+def _are_numbers(value: Sequence[Any], rule: Schema) -> bool:
+    """The quick way for long vectors: whether all entries are numbers in range, of which NaN is none to the parser."""
+    if not set(map(type, value)) <= PLAIN_NUMBERS.get(rule.get("type", ""), set()):
+        return False
+    return rule.get("minimum", -math.inf) <= min(value) and max(value) <= rule.get("maximum", math.inf)
+
+
+def _are_tuples(value: Sequence[Any], rule: Schema) -> bool:
+    """The same for lists of column and value."""
+    rules = rule.get("prefixItems")
+    if rules is None or set(map(type, value)) != {list} or set(map(len, value)) != {len(rules)}:
+        return False
+    return all(_are_numbers(entries, rule) for entries, rule in zip(zip(*value, strict=True), rules, strict=True))
 
 
 def _check_size(size: int, schema: Schema, suffix: str, unit: str) -> None:

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.held_out import by_frequency
+from pysldl.kernels.one_row import compile_loops
 from pysldl.persistence import Manifest, load_model, read_manifest
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.examples import Examples
@@ -55,6 +56,13 @@ class ServedModel:
     def warm_up(self) -> None:
         """Prepare what the first request would have to wait for."""
         _ = self.version, self._column, self._by_frequency, self.takes_text
+
+    def compile_loops(self) -> None:
+        """Load the compiled loops for single rows, which takes a second that no request should wait for."""
+        decoder, ranker = getattr(self.classifier, "decoder_", None), getattr(self.classifier, "ranker_", None)
+        matrices = [getattr(decoder, "postings_", None), getattr(ranker, "W_", None)]
+        if found := [matrix for matrix in matrices if matrix is not None]:
+            compile_loops(found)
 
     # Labels
 
@@ -158,7 +166,7 @@ class ServedModel:
         only : sequence of int, optional
             Choose among these columns.
         """
-        found = [self._best(block, k, only) for block in self.classifier._score_blocks(X)]
+        found = [self._best(block, k, only) for block in self.classifier._score_checked(X)]
         labels = np.concatenate([part for part, _ in found])
         scores = np.concatenate([part for _, part in found])
         calibration = self.classifier.calibration_

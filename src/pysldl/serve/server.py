@@ -79,7 +79,9 @@ def serve_model(
 def _listen(host: str, port: int) -> socket.socket:
     """A listening socket; connections are accepted from here on and wait for the first worker."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # asyncio sends small answers at once only where the protocol is named; else the second piece of an answer waits for
+    # the client's acknowledgement of the first, 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
