@@ -229,8 +229,11 @@ def test_without_calibration_topk_works_and_predict_says_what_to_do(train, test)
 
 
 def test_memory_is_estimated_and_refused_before_it_is_taken(train, fitted, test):
-    estimate = SLDLClassifier().estimate_memory(100_000, 50_000, 1_000_000, 10_000_000)
-    assert estimate["embedding"] > 10**12
+    sizes = (100_000, 50_000, 1_000_000, 10_000_000)
+    dense = SLDLClassifier(GaussianLabelEmbedding(graph="dense")).estimate_memory(*sizes)
+    assert dense["embedding"] > 10**12
+    estimate = SLDLClassifier().estimate_memory(*sizes, n_pairs=5_000_000)
+    assert estimate["embedding"] < 8 * 10**9
     with pytest.raises(MemoryLimitError, match=r"embedding stage for 90 labels needs about .* RandomLabelEmbedding"):
         small(memory_limit="100 kB").fit(train.X, train.Y)
     fitted_small = small(memory_limit="100 MB").fit(train.X, train.Y)

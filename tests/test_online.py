@@ -32,10 +32,10 @@ class Frozen(LabelEmbedding):
     def __init__(self, vectors=None):
         self.vectors = vectors
 
-    def memory(self, n_labels):
+    def memory(self, n_labels, **more):
         return 0
 
-    def _place(self, Y, progress):
+    def _place(self, Y, progress, memory_limit):
         self.components_ = self.vectors.copy()
 
 

@@ -322,14 +322,15 @@ class SLDLClassifier(OnlineLearning):
 
     def _require_memory(self, X: Any, Y: sparse.csr_array) -> None:
         advice = {
-            "embedding": "Use a smaller n_components, RandomLabelEmbedding, which needs least, or a larger memory_limit.",
+            "embedding": "Use a smaller n_components or RandomLabelEmbedding, or raise memory_limit.",
             "mapping": "Use a smaller n_components, or solver='cg'.",
             "decoder": "Use a smaller n_components.",
             "ranker": "Use fewer n_candidates.",
         }
         n_pairs = int(np.sum(np.diff(Y.indptr).astype(np.int64) ** 2))
         n_nonzeros = X.nnz if sparse.issparse(X) else X.size
-        for stage, needed in self.estimate_memory(*X.shape, Y.shape[1], n_nonzeros, n_pairs=n_pairs).items():
+        estimate = self.estimate_memory(X.shape[0], X.shape[1], Y.shape[1], n_nonzeros, n_pairs=n_pairs)
+        for stage, needed in estimate.items():
             require_memory(needed, f"The {stage} stage for {Y.shape[1]} labels", advice[stage], self.memory_limit)
 
     def _scaled(self, X: Any) -> Any:

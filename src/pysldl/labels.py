@@ -76,7 +76,7 @@ def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLa
             return _encode_classes(values)
     indicator = as_indicator(Y)
     names = (
-        np.arange(indicator.shape[1]).astype(np.str_)
+        np.arange(indicator.shape[1]).astype(f"U{len(str(indicator.shape[1] - 1))}")
         if label_names is None
         else check_label_names(label_names, indicator.shape[1])
     )

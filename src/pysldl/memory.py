@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pysldl.exceptions import MemoryLimitError
 
-__all__ = ["available_memory", "format_bytes", "parse_bytes", "require_memory"]
+__all__ = ["available_memory", "fits_in_memory", "format_bytes", "parse_bytes", "require_memory"]
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
@@ -25,6 +25,12 @@ def available_memory() -> int | None:
         return None
 
 
+def fits_in_memory(needed: int, limit: int | str | None = None) -> bool:
+    """Whether ``needed`` bytes are within ``limit``, or within what is available."""
+    allowed = available_memory() if limit is None else parse_bytes(limit)
+    return allowed is None or needed <= allowed
+
+
 def require_memory(needed: int, what: str, advice: str, limit: int | str | None = None) -> None:
     """Raise :class:`MemoryLimitError` when ``needed`` bytes are more than ``limit``, or than are available.
 
@@ -35,8 +41,9 @@ def require_memory(needed: int, what: str, advice: str, limit: int | str | None 
     ...
     pysldl.exceptions.MemoryLimitError: A dense matrix needs about 8.0 GB, but the limit is 1.0 GB. Ask for less.
     """
-    allowed = available_memory() if limit is None else parse_bytes(limit)
-    if allowed is not None and needed > allowed:
+    if not fits_in_memory(needed, limit):
+        allowed = available_memory() if limit is None else parse_bytes(limit)
+        assert allowed is not None
         bound = "only" if limit is None else "the limit is"
         end = " are available" if limit is None else ""
         raise MemoryLimitError(

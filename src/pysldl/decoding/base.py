@@ -14,6 +14,8 @@ from pysldl.topk import top_k
 
 __all__ = ["Decoder", "LatentEvidence", "NeighborVote", "label_prior", "neighbors_to_ask", "with_prior"]
 
+PRIOR_LABELS = 1000
+
 
 @dataclass(frozen=True)
 class NeighborVote:
@@ -51,6 +53,7 @@ class Decoder(BaseEstimator):
 
     _saved_state: tuple[str, ...] = ()
     works_on: Literal["codes", "features"] = "codes"
+    scores_are_sparse: bool = False
 
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         """Learn from training codes ``Z`` (n_samples, n_components) and their labels ``Y`` (n_samples, n_labels)."""
@@ -107,8 +110,15 @@ def neighbors_to_ask(n_neighbors: int, n_samples: int) -> int:
 
 
 def label_prior(Y: sparse.csr_array) -> sparse.csr_array:
-    """Share of the rows with each label, (1, n_labels): the answer for a row that is near to nothing."""
-    return sparse.csr_array(Y.sum(axis=0, dtype=np.float32)[None, :] / np.float32(Y.shape[0]))
+    """Share of the rows with each label, (1, n_labels): the answer for a row that is near to nothing.
+
+    Only the thousand most frequent labels are kept: many such rows of all labels would not fit into memory.
+    """
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:PRIOR_LABELS])
+    frequent = frequent[counts[frequent] > 0].astype(np.int32)
+    shares = (counts[frequent] / np.float32(Y.shape[0])).astype(np.float32)
+    return sparse.csr_array((shares, frequent, np.array([0, frequent.size], dtype=np.int32)), shape=(1, Y.shape[1]))
 
 
 def with_prior(votes: sparse.csr_array, silent: Any, prior: sparse.csr_array) -> sparse.csr_array:

@@ -38,6 +38,7 @@ class FeatureNeighborDecoder(Decoder):
     """
 
     works_on = "features"
+    scores_are_sparse = True
     _saved_state = ("postings_", "Y_", "prior_")
 
     def __init__(self, n_neighbors: int = 50, *, n_terms: int = 20, temperature: float = 0.05) -> None:

@@ -39,6 +39,7 @@ class NeighborDecoder(Decoder):
         Neighbours actually asked.
     """
 
+    scores_are_sparse = True
     _saved_state = ("index_", "Y_", "prior_", "n_neighbors_")
 
     def __init__(

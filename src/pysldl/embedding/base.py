@@ -13,7 +13,10 @@ from pysldl.exceptions import DataError
 from pysldl.labels import as_indicator
 from pysldl.progress import ProgressCallback
 
-__all__ = ["LabelEmbedding", "seen_labels"]
+__all__ = ["LabelEmbedding", "assumed_pairs", "normal_rows", "seen_labels"]
+
+PAIRS_PER_LABEL = 100
+DRAWN_TOGETHER = 1 << 20
 
 
 class LabelEmbedding(TransformerMixin, BaseEstimator):
@@ -28,9 +31,19 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
     components_: Any
     _saved_state: tuple[str, ...] = ("components_",)
 
-    def fit(self, Y: Any, y: object = None, *, progress: ProgressCallback | None = None) -> Self:
-        """Place the labels of the indicator ``Y``, of shape (n_samples, n_labels)."""
-        self._place(as_indicator(Y), progress)
+    def fit(
+        self,
+        Y: Any,
+        y: object = None,
+        *,
+        progress: ProgressCallback | None = None,
+        memory_limit: int | str | None = None,
+    ) -> Self:
+        """Place the labels of the indicator ``Y``, of shape (n_samples, n_labels).
+
+        ``memory_limit`` bounds what an embedding with several paths may choose; default what the machine has free.
+        """
+        self._place(as_indicator(Y), progress, memory_limit)
         return self
 
     def transform(self, Y: Any) -> NDArray[np.float32] | sparse.csr_array:
@@ -63,11 +76,21 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
             self._place_further(Y, new)
         return self
 
-    def memory(self, n_labels: int) -> int:
-        """Bytes that :meth:`fit` needs at its peak, beside its input."""
+    def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
+        """Bytes that :meth:`fit` needs at its peak, beside its input.
+
+        Parameters
+        ----------
+        n_labels : int
+        n_pairs : int, optional
+            Pairs of labels that share a row, of which a sparse graph holds one number each. The squares of the labels
+            of every row add up to an upper bound. Without it a hundred a label are assumed.
+        limit : int or str, optional
+            The ``memory_limit`` of :meth:`fit`.
+        """
         raise NotImplementedError
 
-    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None) -> None:
+    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
         raise NotImplementedError
 
     def _widen(self, n_new: int) -> None:
@@ -78,10 +101,30 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
         """Draw the vectors of the labels ``new`` with the spread that the others have."""
         placed = self.components_[self.components_.any(axis=1)]
         rng = check_random_state(getattr(self, "random_state", None))
-        draw = rng.standard_normal(self.components_.shape)[new]  # new labels go on where a larger draw would
+        draw = normal_rows(rng, 1.0, self.components_.shape, new)  # new labels go on where a larger draw would
         self.components_[new] = placed.mean(axis=0) + placed.std(axis=0) * draw
 
 
 def seen_labels(Y: sparse.csr_array) -> NDArray[np.intp]:
     """Columns of ``Y`` that occur at least once."""
     return np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1]))
+
+
+def normal_rows(
+    rng: np.random.RandomState, scale: float, shape: tuple[int, int], rows: NDArray[np.integer]
+) -> NDArray[np.float32]:
+    """The ``rows`` (ascending) of a draw of (n_labels, n_components) normal numbers, without holding the others."""
+    n_labels, n_components = shape
+    kept = np.empty((len(rows), n_components), dtype=np.float32)
+    block = max(1, DRAWN_TOGETHER // n_components)
+    for start in range(0, n_labels, block):
+        stop = min(start + block, n_labels)
+        drawn = rng.normal(0.0, scale, (stop - start, n_components))
+        inside = slice(*np.searchsorted(rows, (start, stop)))
+        kept[inside] = drawn[rows[inside] - start]
+    return kept
+
+
+def assumed_pairs(n_labels: int, n_pairs: int | None) -> int:
+    """Entries of the label graph, where nobody counted them."""
+    return min(n_labels**2, PAIRS_PER_LABEL * n_labels) if n_pairs is None else min(n_labels**2, n_pairs)

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import randomized_svd
 
-from pysldl.embedding.base import LabelEmbedding, seen_labels
+from pysldl.embedding.base import DRAWN_TOGETHER, LabelEmbedding, normal_rows, seen_labels
 from pysldl.progress import ProgressCallback
 
 __all__ = ["IdentityLabelEmbedding", "RandomLabelEmbedding", "SVDLabelEmbedding"]
@@ -31,20 +31,21 @@ class RandomLabelEmbedding(LabelEmbedding):
         self.scale = scale
         self.random_state = random_state
 
-    def memory(self, n_labels: int) -> int:
-        """Bytes of the vectors, once in double precision while they are drawn."""
-        return 12 * n_labels * self.n_components
+    def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
+        """Bytes of the vectors, and once more while they are drawn."""
+        return 8 * n_labels * self.n_components + 8 * DRAWN_TOGETHER
 
-    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None) -> None:
-        draw = check_random_state(self.random_state).normal(0.0, self.scale, (Y.shape[1], self.n_components))
-        self.components_ = np.zeros(draw.shape, dtype=np.float32)
-        seen = seen_labels(Y)
-        self.components_[seen] = draw[seen]
+    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
+        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
+        self._draw(seen_labels(Y))
 
     def _place_further(self, Y: sparse.csr_array, new: NDArray[np.intp]) -> None:
         """What :meth:`fit` would have drawn for them, had they been there."""
-        draw = check_random_state(self.random_state).normal(0.0, self.scale, self.components_.shape)
-        self.components_[new] = draw[new]
+        self._draw(new)
+
+    def _draw(self, labels: NDArray[np.intp]) -> None:
+        rng = check_random_state(self.random_state)
+        self.components_[labels] = normal_rows(rng, self.scale, self.components_.shape, labels)
 
 
 class IdentityLabelEmbedding(LabelEmbedding):
@@ -55,11 +56,11 @@ class IdentityLabelEmbedding(LabelEmbedding):
     components_ : csr_array of shape (n_labels, n_labels)
     """
 
-    def memory(self, n_labels: int) -> int:
+    def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes of the sparse identity."""
         return 12 * n_labels
 
-    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None) -> None:
+    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
         self.components_ = sparse.csr_array(sparse.eye_array(Y.shape[1], dtype=np.float32))
 
     def extend(self, Y: Any) -> Self:
@@ -80,11 +81,11 @@ class SVDLabelEmbedding(LabelEmbedding):
         self.n_components = n_components
         self.random_state = random_state
 
-    def memory(self, n_labels: int) -> int:
+    def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes of the factors of the randomised decomposition, with its ten extra columns."""
         return 4 * 8 * n_labels * (self.n_components + 10)
 
-    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None) -> None:
+    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
         width = min(self.n_components, *Y.shape)
         _, _, right = randomized_svd(Y, width, random_state=self.random_state)
         self.components_ = np.ascontiguousarray(right.T, dtype=np.float32)

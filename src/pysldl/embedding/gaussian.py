@@ -9,11 +9,16 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from pysldl.embedding.base import LabelEmbedding, seen_labels
+from pysldl.embedding.anchor_batches import BatchDescent, Gaussians
+from pysldl.embedding.base import LabelEmbedding, assumed_pairs, normal_rows, seen_labels
 from pysldl.embedding.descent import Descent
 from pysldl.embedding.divergence import js_backward, js_divergence, kl_backward, kl_divergence
+from pysldl.embedding.graph import Graph, choose_graph
 from pysldl.embedding.hinge import ConsecutiveHinge
+from pysldl.embedding.reach import reached_labels, walk_memory
 from pysldl.embedding.transfer import Weighting, cooccurrence, rank_labels, transfer_matrix, transfer_rows
+from pysldl.embedding.truncated import TruncatedRanking
+from pysldl.exceptions import DataError
 from pysldl.progress import ProgressCallback
 
 __all__ = ["GaussianLabelEmbedding"]
@@ -55,6 +60,17 @@ class GaussianLabelEmbedding(LabelEmbedding):
         overlap and every divergence starts small. The larger it is against the learning rate, the less the means
         move and the more of the order is left to the variances. Default: ``(n_components / 90) ** 2``, at least 0.1.
         Narrow codes must be placed with care; wide random codes are nearly orthogonal and better left so.
+    graph : {"auto", "dense", "sparse"}
+        ``"dense"`` ranks all labels for every anchor and follows all anchors at each step: time and memory grow with
+        the square of the labels. ``"sparse"`` walks and ranks only as far as ``reach`` and ``tail`` say, for
+        ``batch_size`` anchors at a step: time and memory follow the number of co-occurring pairs. ``"auto"`` is dense
+        for up to two thousand labels that occur, where that fits into memory.
+    reach : int
+        Sparse: labels kept of every walk, and ranked by it.
+    tail : int
+        Sparse: labels sampled from all others, ranked behind those.
+    batch_size : int
+        Sparse: anchors of one step.
     random_state : int, RandomState or None
 
     Attributes
@@ -66,6 +82,8 @@ class GaussianLabelEmbedding(LabelEmbedding):
         The loss after every step.
     converged_ : bool
         Whether the loss stopped falling before ``max_steps``.
+    graph_ : {"dense", "sparse"}
+        The path that was taken.
 
     Examples
     --------
@@ -79,7 +97,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
     True
     """
 
-    _saved_state = ("components_", "log_variances_", "losses_", "converged_")
+    _saved_state = ("components_", "log_variances_", "losses_", "converged_", "graph_")
 
     def __init__(
         self,
@@ -97,6 +115,10 @@ class GaussianLabelEmbedding(LabelEmbedding):
         tol: float = 5e-3,
         patience: int = 50,
         init_scale: float | None = None,
+        graph: Literal["auto", "dense", "sparse"] = "auto",
+        reach: int = 64,
+        tail: int = 64,
+        batch_size: int = 1024,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -112,10 +134,26 @@ class GaussianLabelEmbedding(LabelEmbedding):
         self.tol = tol
         self.patience = patience
         self.init_scale = init_scale
+        self.graph = graph
+        self.reach = reach
+        self.tail = tail
+        self.batch_size = batch_size
         self.random_state = random_state
 
-    def memory(self, n_labels: int) -> int:
-        """Bytes at the peak: a dozen (n_labels, n_labels) arrays and the optimiser's copies of the parameters."""
+    def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
+        """Bytes at the peak, of the path that :meth:`fit` takes.
+
+        Dense: a dozen (n_labels, n_labels) arrays and the optimiser's copies of the parameters. Sparse: the walk's
+        tables of ``reach`` labels each, the graph, and the copies of the parameters.
+        """
+        if self._graph_for(n_labels, limit) == "dense":
+            return self._dense_memory(n_labels)
+        touched = min(n_labels, self.batch_size * (1 + self.reach + self.tail))
+        batch = 2 * 4 * self.n_components * touched + 64 * self.batch_size * (self.reach + self.tail)
+        parameters = 40 * n_labels * self.n_components
+        return parameters + batch + walk_memory(n_labels, self.reach, assumed_pairs(n_labels, n_pairs))
+
+    def _dense_memory(self, n_labels: int) -> int:
         return 52 * n_labels**2 + 64 * n_labels * self.n_components
 
     def divergences(self, anchors: NDArray[np.integer] | None = None) -> NDArray[np.float32]:
@@ -134,12 +172,28 @@ class GaussianLabelEmbedding(LabelEmbedding):
         rows = slice(None) if anchors is None else anchors
         return kl_divergence(self.components_[rows], self.log_variances_[rows])
 
-    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None) -> None:
+    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
         seen = seen_labels(Y)
-        official = self.objective == "official"
-        transfer = transfer_matrix(cooccurrence(Y[:, seen], self.cooccurrence), self.walk_steps, self.discount)
-        loss_of = self._loss(transfer)
-        del transfer
+        rng = check_random_state(self.random_state)
+        mu = normal_rows(rng, self._scale(), (Y.shape[1], self.n_components), seen)
+        self.graph_ = self._graph_for(seen.size, memory_limit)
+        A = cooccurrence(Y[:, seen], self.cooccurrence)
+        place = self._place_sparse if self.graph_ == "sparse" else self._place_dense
+        mu, log_var = place(A, mu, rng, progress)
+        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
+        self.log_variances_ = np.zeros_like(self.components_)
+        self.components_[seen] = mu
+        self.log_variances_[seen] = log_var
+
+    def _place_dense(
+        self,
+        A: sparse.csr_array,
+        mu: NDArray[np.float32],
+        rng: np.random.RandomState,
+        progress: ProgressCallback | None,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Rankings of all labels, all anchors at once."""
+        loss_of = self._loss(transfer_matrix(A, self.walk_steps, self.discount))
 
         def loss_of_variances(parameters: list[NDArray[Any]]) -> tuple[float, list[NDArray[Any]]]:
             mu, variance = parameters
@@ -147,27 +201,55 @@ class GaussianLabelEmbedding(LabelEmbedding):
             loss, (grad_mu, grad_log_var) = loss_of(mu, np.log(variance))
             return loss, [grad_mu, grad_log_var / variance]
 
-        scale = self._scale()
-        rng = check_random_state(self.random_state)
-        shape = (seen.size, self.n_components)
-        mu = rng.normal(0.0, scale, (Y.shape[1], self.n_components)).astype(np.float32)[seen]
         descent = Descent(self.learning_rate, self.max_steps, self.tol, self.patience, weight_decay=self.weight_decay)
-        if official:
-            variance = rng.uniform(SMALLEST_VARIANCE, 0.5, shape).astype(np.float32)
+        if self.objective == "official":
+            variance = rng.uniform(SMALLEST_VARIANCE, 0.5, mu.shape).astype(np.float32)
             result = descent.minimise(loss_of_variances, [mu, variance], progress)
             log_var = np.log(np.maximum(result.parameters[1], SMALLEST_VARIANCE))
         else:
-            width = INITIAL_WIDTH * scale * rng.uniform(0.97, 1.03, shape)
-            start = [mu, 2.0 * np.log(width).astype(np.float32)]
+            start = [mu, self._initial_log_variances(rng, mu.shape)]
             result = descent.minimise(lambda parameters: loss_of(*parameters), start, progress)
             log_var = result.parameters[1]
+        self.losses_, self.converged_ = result.losses, result.converged
+        return result.parameters[0], log_var
 
-        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
-        self.log_variances_ = np.zeros_like(self.components_)
-        self.components_[seen] = result.parameters[0]
-        self.log_variances_[seen] = log_var
-        self.losses_ = result.losses
-        self.converged_ = result.converged
+    def _place_sparse(
+        self,
+        A: sparse.csr_array,
+        mu: NDArray[np.float32],
+        rng: np.random.RandomState,
+        progress: ProgressCallback | None,
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Rankings of the labels reached, a batch of anchors at a time."""
+        reach = reached_labels(A, self.walk_steps, self.discount, self.reach)
+        ranking = TruncatedRanking(reach, A, self.tail)
+        gaussians = Gaussians(mu, self._initial_log_variances(rng, mu.shape))
+        descent = BatchDescent(
+            self.learning_rate,
+            self.max_steps,
+            self.tol,
+            self.patience,
+            self.batch_size,
+            weight_decay=self.weight_decay,
+        )
+        self.losses_, self.converged_ = descent.minimise(
+            gaussians, ranking, self.margin, rng, symmetric=self.divergence == "js", progress=progress
+        )
+        return gaussians.mu, gaussians.log_var
+
+    def _initial_log_variances(self, rng: np.random.RandomState, shape: tuple[int, int]) -> NDArray[np.float32]:
+        log_var = np.empty(shape, dtype=np.float32)
+        for row in log_var:  # the draws of one call, without their copies in double precision
+            row[:] = 2.0 * np.log(INITIAL_WIDTH * self._scale() * rng.uniform(0.97, 1.03, shape[1])).astype(np.float32)
+        return log_var
+
+    def _graph_for(self, n_seen: int, memory_limit: int | str | None) -> Graph:
+        """The path that is taken for ``n_seen`` labels."""
+        if self.objective == "official":
+            if self.graph == "sparse":
+                raise DataError("objective='official' ranks all labels and needs graph='dense', or 'auto'.")
+            return "dense"
+        return choose_graph(self.graph, n_seen, self._dense_memory(n_seen), memory_limit)
 
     def _widen(self, n_new: int) -> None:
         super()._widen(n_new)
@@ -181,10 +263,10 @@ class GaussianLabelEmbedding(LabelEmbedding):
         placed = np.setdiff1d(seen_labels(Y), new)
         by_count = placed[np.argsort(counts[placed], kind="stable")]
         rng = check_random_state(self.random_state)
-        means = rng.normal(0.0, self._scale(), self.components_.shape).astype(np.float32)
+        means = normal_rows(rng, self._scale(), self.components_.shape, new)
         for start in range(0, new.size, PLACED_TOGETHER):
             group = new[start : start + PLACED_TOGETHER]
-            self.components_[group] = means[group]
+            self.components_[group] = means[start : start + PLACED_TOGETHER]
             for label in group:
                 at = int(np.searchsorted(counts[by_count], counts[label]))
                 alike = by_count[max(0, at - SAME_FREQUENCY // 2) : at + SAME_FREQUENCY // 2]

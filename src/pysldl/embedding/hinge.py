@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ConsecutiveHinge"]
+__all__ = ["ConsecutiveHinge", "consecutive_violations"]
 
 
 class ConsecutiveHinge:
@@ -31,16 +31,36 @@ class ConsecutiveHinge:
         """Loss, and its derivative with respect to the (n_anchors, n_anchors) divergence matrix ``D``."""
         n_anchors = D.shape[0]
         ranked = np.take(D.ravel(), self._flat, mode="clip")
-        violation = ranked[:, :-1] - ranked[:, 1:]
-        violation *= self._sign
-        violation += D.dtype.type(self._margin)
-        np.maximum(violation, 0, out=violation)
-        loss = float(violation.sum(dtype=np.float64)) / n_anchors
-
-        # A label is pulled in by the pair it leads and pushed out by the pair it trails.
-        active = np.zeros((n_anchors, ranked.shape[1] + 1), dtype=np.int8)
-        np.greater(violation, 0, out=active[:, 1:-1], casting="unsafe")
-        pull = active[:, 1:] - active[:, :-1]
+        loss, pull = consecutive_violations(ranked, self._margin, self._sign)
         G = np.zeros_like(D)
         G.ravel()[self._flat] = pull * D.dtype.type(self._sign / n_anchors)
-        return loss, G
+        return loss / n_anchors, G
+
+
+def consecutive_violations(
+    ranked: NDArray[np.floating], margin: float, sign: int = 1, there: NDArray[np.bool_] | None = None
+) -> tuple[float, NDArray[np.int8]]:
+    """How much neighbours in the ranking violate their order in all, and which way each label is to go.
+
+    Parameters
+    ----------
+    ranked : ndarray of shape (n_anchors, n_ranked)
+        Divergences of each anchor to its labels, most related first.
+    there : ndarray of the same shape, optional
+        False behind the end of a shorter ranking.
+
+    Returns
+    -------
+    float
+    ndarray of shape (n_anchors, n_ranked), int8
+        1 for a label that is pulled in by the pair it leads, -1 for one that is pushed out by the pair it trails.
+    """
+    violation = ranked[:, :-1] - ranked[:, 1:]
+    violation *= sign
+    violation += ranked.dtype.type(margin)
+    np.maximum(violation, 0, out=violation)
+    if there is not None:
+        violation *= there[:, 1:]
+    active = np.zeros((ranked.shape[0], ranked.shape[1] + 1), dtype=np.int8)
+    np.greater(violation, 0, out=active[:, 1:-1], casting="unsafe")
+    return float(violation.sum(dtype=np.float64)), active[:, 1:] - active[:, :-1]
