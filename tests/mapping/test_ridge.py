@@ -8,7 +8,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from pysldl.exceptions import DataError
 from pysldl.mapping import RidgeMapping
-from pysldl.mapping.solvers import choose_solver
 
 SOLVERS = ["cholesky", "cg", "lbfgs"]
 ELEVEN = [
@@ -83,13 +82,6 @@ def test_solvers_agree_on_real_data(data_dir, name):
     for solver in ("cg", "lbfgs"):
         difference = np.linalg.norm(W[solver] - W["cholesky"]) / np.linalg.norm(W["cholesky"])
         assert difference < 1e-4, solver
-
-
-def test_cost_model_takes_the_factor_for_few_features_and_iterates_for_many():
-    assert choose_solver(16_000, 500, 300_000, 128) == "cholesky"
-    assert choose_solver(200, 1_763, 10_000, 128) == "cholesky"
-    assert choose_solver(45_000, 19_790, 6_000_000, 128) == "cg"
-    assert choose_solver(80_000, 81_101, 1_500_000, 128) == "cg"
 
 
 def test_sparse_input_is_never_made_dense():

@@ -1,19 +1,25 @@
-"""Four ways to the same W: the minimiser of ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10).
+"""Three ways to the same W: the minimiser of ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10).
 
 All take centred operators (see :class:`Design`), so that an intercept costs no dense copy of sparse input.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize, sparse
 
-__all__ = ["Design", "Solution", "choose_solver", "continue_cg", "solve_cg", "solve_cholesky", "solve_lbfgs"]
+from pysldl.kernels import with_small_indices
+from pysldl.kernels.conjugate import advance, column_dots, turn
+from pysldl.kernels.products import sparse_times
+
+__all__ = ["Design", "Solution", "conjugate_gradients", "solve_cg", "solve_cholesky", "solve_lbfgs"]
 
 Matrix = NDArray[np.float64]
+OnStep = Callable[[int, float], None]
 LEVERAGE_PROBES = 32
 LEVERAGE_BLOCK = 1024
 SINGLE_PRECISION_REACH = 1e-4
@@ -25,22 +31,49 @@ class Design:
 
     Attributes
     ----------
-    X : ndarray or csr_array of shape (n_samples, n_features), float64
+    X : ndarray or csr_array of shape (n_samples, n_features)
     mean : ndarray of shape (n_features,) or None
+    without : ndarray of int, optional
+        Rows that count as zero: held out, without a copy of the others.
     """
 
     X: Any
-    mean: NDArray[np.float64] | None
+    mean: NDArray[np.floating] | None
+    without: NDArray[np.integer] | None = None
 
-    def times(self, W: Matrix) -> Matrix:
+    @cached_property
+    def transpose(self) -> Any:
+        """``X`` by columns, so that each row of ``XᵀZ`` is one thread's."""
+        return with_small_indices(sparse.csr_array(self.X.T)) if sparse.issparse(self.X) else self.X.T
+
+    def without_rows(self, rows: NDArray[np.integer]) -> "Design":
+        """The same, with some rows held out."""
+        fewer = Design(self.X, self.mean, rows)
+        fewer.__dict__["transpose"] = self.transpose  # one serves both
+        return fewer
+
+    def single(self) -> "Design":
+        """The same in single precision."""
+        if self.X.dtype == np.float32:
+            return self
+        X = self.X.astype(np.float32)
+        return Design(X, None if self.mean is None else self.mean.astype(np.float32), self.without)
+
+    def times(self, W: NDArray[Any]) -> NDArray[Any]:
         """``(X - mean) @ W``."""
-        product = self.X @ W
-        return product if self.mean is None else product - self.mean @ W
+        product = _times(self.X, W)
+        if self.mean is not None:
+            product -= (self.mean @ W).astype(product.dtype)
+        if self.without is not None:
+            product[self.without] = 0
+        return product
 
-    def transposed_times(self, Z: Matrix) -> Matrix:
-        """``(X - mean).T @ Z``."""
-        product = np.asarray(self.X.T @ Z)
-        return product if self.mean is None else product - np.outer(self.mean, Z.sum(axis=0))
+    def transposed_times(self, Z: NDArray[Any]) -> NDArray[Any]:
+        """``(X - mean).T @ Z``; with ``without``, rows of ``Z`` that are to be zero must be."""
+        product = _times(self.transpose, Z)
+        if self.mean is not None:
+            product -= np.outer(self.mean, Z.sum(axis=0)).astype(product.dtype)
+        return product
 
     def gram(self) -> Matrix:
         """``(X - mean).T @ (X - mean)``, dense (n_features, n_features)."""
@@ -63,24 +96,13 @@ class Design:
 
 @dataclass(frozen=True)
 class Solution:
-    """Weights (n_features, n_components), the leverage of the rows that were asked for, and the steps it took."""
+    """Weights (n_features, n_components), the leverage of the rows that were asked for, the steps it took, and the
+    length of the residual against that of the right-hand side."""
 
-    W: Matrix
-    leverage: NDArray[np.float64] | None = None
+    W: NDArray[Any]
+    leverage: NDArray[np.floating] | None = None
     n_iter: int = 1
-
-
-def choose_solver(n_samples: int, n_features: int, n_nonzeros: int, n_targets: int) -> str:
-    """``"cholesky"`` or ``"cg"``, whichever is estimated to take less work.
-
-    Dense work runs at the speed of BLAS; a sparse multiply-add costs about five times as much. Conjugate gradients are
-    reckoned with fifty steps, each a product with X and one with its transpose.
-    """
-    side = min(n_samples, n_features)
-    factor_bytes = 2 * 8 * side**2
-    cholesky = side**3 / 3 + 5 * n_nonzeros**2 / max(n_samples, 1) + 2 * side**2 * n_targets
-    cg = 50 * 5 * 4 * n_nonzeros * n_targets
-    return "cholesky" if cholesky <= cg and factor_bytes <= 2 << 30 else "cg"
+    left: float = 0.0
 
 
 def solve_cholesky(design: Design, Z: Matrix, alpha: float, leverage_of: NDArray[np.integer] | None = None) -> Solution:
@@ -113,66 +135,78 @@ def solve_cholesky(design: Design, Z: Matrix, alpha: float, leverage_of: NDArray
 
 def solve_cg(
     design: Design,
-    Z: Matrix,
+    Z: NDArray[Any],
     alpha: float,
     *,
     tol: float,
     max_iter: int,
+    start: NDArray[Any] | None = None,
     leverage_of: NDArray[np.integer] | None = None,
     rng: np.random.RandomState | None = None,
-    on_step: Callable[[int, float], None] | None = None,
+    on_step: OnStep | None = None,
+    stop: Callable[[int, NDArray[Any]], bool] | None = None,
 ) -> Solution:
     """Conjugate gradients on the normal equations, every column of Z at once, scaled by the diagonal.
 
-    Leverages are estimated from random signs that ride along as further columns (Hutchinson's estimator).
+    The steps are taken in single precision. Where ``tol`` asks for more digits than that has, what they leave over is
+    computed in double precision and solved for again. ``start`` holds weights of nearly the same problem; ``stop`` is
+    asked after every step. Leverages are estimated from random signs that ride along as further columns (Hutchinson's
+    estimator). Rows of ``Z`` that ``design`` goes without must be zero.
     """
-    n_samples = design.X.shape[0]
+    n_targets = Z.shape[1]
+    single = design.single()
     probes = None
     if leverage_of is not None:
         rng = np.random.RandomState(0) if rng is None else rng
-        probes = rng.choice([-1.0, 1.0], size=(n_samples, LEVERAGE_PROBES))
+        probes = 2 * rng.randint(0, 2, size=(Z.shape[0], LEVERAGE_PROBES)).astype(Z.dtype) - 1
+        if design.without is not None:
+            probes[design.without] = 0
         Z = np.hstack([Z, probes])
-    B = design.transposed_times(Z)
-    goal = tol * np.sqrt(np.einsum("ij,ij->j", B, B))
-    W, step = conjugate_gradients(design, B, alpha, goal, max_iter=max_iter, on_step=on_step)
+        start = None if start is None else np.pad(start, ((0, 0), (0, LEVERAGE_PROBES)))
+    if tol >= SINGLE_PRECISION_REACH:
+        B = single.transposed_times(Z.astype(np.float32, copy=False))
+        goal = tol * np.sqrt(column_dots(B, B))
+        del Z
+        asked = None if stop is None else lambda step, W: stop(step, W[:, :n_targets])
+        W, step, left = conjugate_gradients(
+            single, B, alpha, goal, max_iter=max_iter, start=start, on_step=on_step, stop=asked
+        )
+    else:
+        W, step, left = _refined(design, single, Z, alpha, tol, max_iter, start, on_step)
     if probes is None:
-        return Solution(W, n_iter=step)
-    n_targets = W.shape[1] - LEVERAGE_PROBES
-    smoothed = design.times(np.ascontiguousarray(W[:, n_targets:]))[leverage_of]
+        return Solution(W, n_iter=step, left=left)
+    smoothed = single.times(np.ascontiguousarray(W[:, n_targets:], dtype=np.float32))[leverage_of]
     leverage = (smoothed * probes[leverage_of]).mean(axis=1)
-    return Solution(np.ascontiguousarray(W[:, :n_targets]), np.clip(leverage, 0.0, 0.95), step)
+    return Solution(np.ascontiguousarray(W[:, :n_targets]), np.clip(leverage, 0.0, 0.95), step, left)
 
 
-def continue_cg(
+def _refined(
     design: Design,
-    Z: Matrix,
+    single: Design,
+    Z: NDArray[Any],
     alpha: float,
-    start: Matrix,
-    *,
     tol: float,
     max_iter: int,
-    on_step: Callable[[int, float], None] | None = None,
-) -> Solution:
-    """Conjugate gradients from weights of nearly the same problem, to where :func:`solve_cg` would have stopped.
-
-    What the old weights leave over is computed in double precision; the correction, of which fewer digits are needed,
-    in single precision at half the cost, as often as it takes.
-    """
-    B = design.transposed_times(Z)
-    goal = tol * np.sqrt(np.einsum("ij,ij->j", B, B))
-    single = Design(design.X.astype(np.float32), None if design.mean is None else design.mean.astype(np.float32))
-    W = start.copy()
+    start: NDArray[Any] | None,
+    on_step: OnStep | None,
+) -> tuple[Matrix, int, float]:
+    """Corrections in single precision of residuals in double precision."""
+    B = design.transposed_times(Z.astype(np.float64, copy=False))
+    whole = np.sqrt(column_dots(B, B))
+    goal = tol * whole
+    W = np.zeros_like(B) if start is None else start.astype(np.float64)
     steps, before = 0, np.inf
     while True:
         left = B - design.transposed_times(design.times(W)) - alpha * W
-        length = np.sqrt(np.einsum("ij,ij->j", left, left))
+        length = np.sqrt(column_dots(left, left))
         stalled = length.sum() > 0.5 * before  # a tolerance below the rounding error
         if (length <= goal).all() or stalled or steps >= max_iter:
-            return Solution(W, n_iter=max(steps, 1))
+            return W, max(steps, 1), relative_length(length, whole)
         before = length.sum()
-        reach = np.maximum(goal, SINGLE_PRECISION_REACH * length).astype(np.float32)
-        correction, taken = conjugate_gradients(
-            single, left.astype(np.float32), float(alpha), 0.9 * reach, max_iter=max_iter - steps, on_step=on_step
+        reach = 0.9 * np.maximum(goal, SINGLE_PRECISION_REACH * length)
+        told = None if on_step is None else _continued(on_step, steps)
+        correction, taken, _ = conjugate_gradients(
+            single, left.astype(np.float32), alpha, reach, max_iter=max_iter - steps, on_step=told, whole=whole
         )
         W += correction
         steps += taken
@@ -185,45 +219,66 @@ def conjugate_gradients(
     goal: NDArray[Any],
     *,
     max_iter: int,
-    on_step: Callable[[int, float], None] | None = None,
-) -> tuple[NDArray[Any], int]:
-    """Solve ``(XᵀX + alpha I) W = B`` from zero, in the precision of ``B``.
+    start: NDArray[Any] | None = None,
+    on_step: OnStep | None = None,
+    stop: Callable[[int, NDArray[Any]], bool] | None = None,
+    whole: NDArray[Any] | None = None,
+) -> tuple[NDArray[Any], int, float]:
+    """Solve ``(XᵀX + alpha I) W = B`` in the precision of ``B``.
 
     Parameters
     ----------
     goal : ndarray of shape (n_columns,)
         Length of every column's residual at which to stop.
+    start : ndarray of the shape of ``B``, optional
+        Zero by default.
+    stop : callable, optional
+        Asked after every step, with its number and the weights, whether to stop.
+    whole : ndarray of shape (n_columns,), optional
+        Lengths against which residuals are told; those of ``B`` by default.
 
     Returns
     -------
     W : ndarray of the shape of ``B``
     steps : int
+    left : float
+        Length of the residual against ``whole``.
     """
-    scale = (1.0 / (_column_energy(design) + alpha)).astype(B.dtype)[:, None]
-    whole = max(float(np.sqrt(np.einsum("ij,ij->", B, B, dtype=np.float64))), 1e-300)
-    W = np.zeros_like(B)
-    residual = B.copy()
-    preconditioned = scale * residual
-    direction = preconditioned.copy()
-    energy = np.einsum("ij,ij->j", residual, preconditioned)
+    scale = (1.0 / np.maximum(_column_energy(design) + alpha, 1e-30)).astype(B.dtype)
+    whole = np.sqrt(column_dots(B, B)) if whole is None else whole
+    if start is None:
+        W, residual = np.zeros_like(B), B.copy()
+    else:
+        W = start.astype(B.dtype)
+        residual = B - design.transposed_times(design.times(W)) - B.dtype.type(alpha) * W
+    direction = scale[:, None] * residual
+    energy = column_dots(residual, direction)
+    left = column_dots(residual, residual)
     step = 0
-    for step in range(1, max_iter + 1):
-        image = design.transposed_times(design.times(direction)) + alpha * direction
-        curvature = np.einsum("ij,ij->j", direction, image)
+    while step < max_iter and not (left <= goal**2).all():
+        step += 1
+        image = design.transposed_times(design.times(direction))
+        image += B.dtype.type(alpha) * direction
+        curvature = column_dots(direction, image)
         length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
-        W += length * direction
-        residual -= length * image
-        left = np.einsum("ij,ij->j", residual, residual)
+        left, fresh = advance(W, residual, direction, image, length.astype(B.dtype), scale)
         if on_step is not None:
-            on_step(step, float(np.sqrt(left.sum())) / whole)
-        if (left <= goal**2).all():
+            on_step(step, relative_length(np.sqrt(left), whole))
+        if stop is not None and stop(step, W):
             break
-        preconditioned = scale * residual
-        fresh = np.einsum("ij,ij->j", residual, preconditioned)
-        direction *= np.divide(fresh, energy, out=np.zeros_like(energy), where=energy > 0)
-        direction += preconditioned
+        share = np.divide(fresh, energy, out=np.zeros_like(energy), where=energy > 0)
+        turn(direction, residual, scale, share.astype(B.dtype))
         energy = fresh
-    return W, step
+    return W, max(step, 1), relative_length(np.sqrt(left), whole)
+
+
+def relative_length(part: NDArray[Any], whole: NDArray[Any]) -> float:
+    """Length of a matrix against that of another, from the lengths of their columns."""
+    return float(np.linalg.norm(part)) / max(float(np.linalg.norm(whole)), 1e-300)
+
+
+def _continued(on_step: OnStep, steps: int) -> OnStep:
+    return lambda step, left: on_step(steps + step, left)
 
 
 def solve_lbfgs(
@@ -273,8 +328,16 @@ def solve_lbfgs(
 def _column_energy(design: Design) -> NDArray[np.float64]:
     """Diagonal of the Gram matrix, which scales the conjugate gradients."""
     X = design.X
-    energy = np.asarray((X.multiply(X) if sparse.issparse(X) else X**2).sum(axis=0), dtype=np.float64).ravel()
-    return energy if design.mean is None else np.maximum(energy - X.shape[0] * design.mean**2, 0.0)
+    if sparse.issparse(X):
+        squares: Any = np.bincount(X.indices, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[1])
+    else:
+        squares = np.einsum("ij,ij->j", X, X, dtype=np.float64)
+    energy: Matrix = squares
+    return energy if design.mean is None else np.maximum(energy - X.shape[0] * design.mean.astype(float) ** 2, 0.0)
+
+
+def _times(X: Any, P: NDArray[Any]) -> NDArray[Any]:
+    return sparse_times(X, P) if sparse.issparse(X) else np.asarray(X @ P)
 
 
 def _dense(matrix: Any) -> Matrix:
