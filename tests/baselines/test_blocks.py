@@ -1,6 +1,9 @@
 """Layers, flows, graph layers and label chunks, each against a slow computation of its own."""
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from pysldl.baselines.blocks import LabelwiseLinear, mlp  # noqa: E402
 from pysldl.baselines.flows import AffineFlow, Conditioner, LabelFlow, SigmoidalFlow  # noqa: E402
 from pysldl.baselines.gin import GraphLayer, label_graph, similarity_gap  # noqa: E402
 from pysldl.baselines.label_chunks import labels_at_once, sum_over_labels  # noqa: E402
-from pysldl.baselines.sigmoidal import sigmoidal_map  # noqa: E402
+from pysldl.baselines.sigmoidal import packed_map, sigmoidal_map  # noqa: E402
 
 N_LABELS = 7
 
@@ -89,6 +92,39 @@ def test_gradient_of_the_sigmoidal_map():
     assert torch.autograd.gradcheck(sigmoidal_map, (u, *shape))
 
 
+def test_packed_map_is_the_map_for_every_leading_index():
+    u, shape = torch.randn(3, 4, requires_grad=True), torch.randn(5, 3, 4, 12, requires_grad=True)
+    slope, shift, weight = shape.chunk(3, dim=-1)
+    found, expected = packed_map(u, shape), sigmoidal_map(u.expand(5, 3, 4), slope, shift, weight)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other)
+    half = shape.detach().bfloat16().requires_grad_()
+    (gradient,) = torch.autograd.grad(packed_map(u, half)[0].sum(), half)
+    assert gradient.dtype == torch.bfloat16 and gradient.abs().sum() > 0
+
+
+KERNELS = """
+import torch
+from pysldl.baselines.sigmoidal import _KernelMap, sigmoidal_map
+
+torch.manual_seed(0)
+u, shape = torch.randn(3, 9, requires_grad=True), (3 * torch.randn(5, 3, 9, 48)).requires_grad_()
+outer = torch.randn(5, 3, 9), torch.randn(5, 3, 9)
+slope, shift, weight = shape.chunk(3, dim=-1)
+ways = _KernelMap.apply(u, shape), sigmoidal_map(u.expand(5, 3, 9), slope, shift, weight)
+for one, other in zip(*ways, strict=True):
+    torch.testing.assert_close(one, other)
+gradients = [torch.autograd.grad(values, (u, shape), outer, retain_graph=True) for values in ways]
+for one, other in zip(*gradients, strict=True):
+    torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+"""
+
+
+def test_the_kernels_of_a_gpu_in_their_interpreter():
+    pytest.importorskip("triton")
+    subprocess.run([sys.executable, "-c", KERNELS], check=True, env={**os.environ, "TRITON_INTERPRET": "1"})
+
+
 @pytest.mark.parametrize("far", [-1e4, -50.0, 50.0, 1e4])
 def test_sigmoidal_map_is_finite_far_out(far):
     u, shape = torch.full((5,), far, requires_grad=True), torch.randn(3, 5, 16, requires_grad=True)
@@ -128,6 +164,18 @@ def test_log_determinant_against_a_numerical_jacobian(flow, label):
         columns = (model(z + steps, labels).points - model(z - steps, labels).points)[0] / (2 * step)
         log_det = model(z, labels).log_det
     assert float(log_det) == pytest.approx(float(torch.linalg.slogdet(columns.T).logabsdet), abs=1e-6)
+
+
+def test_the_flow_of_a_gpu_is_that_of_a_cpu():
+    flow, z = SigmoidalFlow(N_LABELS, 5).double(), torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
+    tracked = [z, *flow.parameters()]
+    found = []
+    for way in (flow._in_two_products, flow._in_one_product):
+        mapped, log_slopes = way(z, slice(2, 6))
+        gradients = torch.autograd.grad((mapped.square() + log_slopes.exp()).sum(), tracked, allow_unused=True)
+        found.append([mapped, log_slopes, *gradients])
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_affine_flow_starts_as_the_identity():

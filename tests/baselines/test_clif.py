@@ -10,8 +10,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 
 from pysldl.baselines.clif import CLIF  # noqa: E402
 from pysldl.baselines.clif_network import CLIFNetwork  # noqa: E402
-from pysldl.baselines.deep import Rows  # noqa: E402
 from pysldl.baselines.gin import label_graph, similarity_gap  # noqa: E402
+from pysldl.baselines.rows import Rows  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 N_FEATURES, N_LABELS = 6, 5

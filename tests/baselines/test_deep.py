@@ -12,17 +12,16 @@ from sklearn.preprocessing import MinMaxScaler, normalize
 
 torch = pytest.importorskip("torch")
 
-from pysldl.baselines import deep  # noqa: E402
+from pysldl.baselines import deep, rows  # noqa: E402
 from pysldl.baselines.deep import (  # noqa: E402
     DeepRanker,
-    Rows,
-    batch_bounds,
     decay_weights_only,
     find_device,
     label_slices,
     seeded,
 )
 from pysldl.baselines.reweighted import FocalLossClassifier  # noqa: E402
+from pysldl.baselines.rows import Rows, batch_bounds  # noqa: E402
 from pysldl.baselines.selection import SELECTIONS  # noqa: E402
 from pysldl.baselines.training import AdaptiveClipping, FixedClipping, TrainingLoop  # noqa: E402
 from pysldl.exceptions import (  # noqa: E402
@@ -81,6 +80,27 @@ def test_an_epoch_shows_every_row_once():
         np.testing.assert_array_equal(x.numpy() % 2, y.numpy())
 
 
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_rows_kept_dense_are_the_rows_that_are_made_dense_anew(toy, container, monkeypatch):
+    X, Y = toy
+    kept = Rows(container(X), Y, lambda x: 2 * x, CPU).kept()
+    monkeypatch.setattr(rows, "KEPT_ON_CPU", 0)
+    anew = Rows(container(X), Y, lambda x: 2 * x, CPU).kept()
+    assert kept._dense is not None and anew._dense is None
+    monkeypatch.setattr(rows, "BLOCK_ROWS", 40)
+    for read in (
+        lambda r: r.in_order(),
+        lambda r: r.shuffled(16, np.random.default_rng(0)),
+        lambda r: [(x,) for x in r.features()],
+        lambda r: [(r.labels(torch.tensor([3, 149, 3])),)],
+    ):
+        batches, same = list(read(kept)), list(read(anew))
+        assert len(batches) == len(same) and sum(len(b[0]) for b in batches) in (3, len(X))
+        for one, other in zip(batches, same, strict=True):
+            for a, b in zip(one, other, strict=True):
+                assert torch.equal(a, b)
+
+
 def test_batch_norm_survives_one_row_beyond_the_last_batch(toy):
     X, Y = toy
     model = FocalLossClassifier(backbone="mlp", epochs=1, batch_size=64, validation_fraction=0, random_state=0)
@@ -97,7 +117,7 @@ def test_scaling_is_that_of_scikit_learn(toy, container):
     expected = {"l2": normalize(X), "minmax": MinMaxScaler().fit_transform(X), "none": X}
     for scaling, wanted in expected.items():
         model = quick(scaling=scaling, epochs=1).fit(container(X), Y)
-        (batch, _), *_ = model._rows(container(X), None, CPU).in_order()
+        batch, *_ = model._rows(container(X), None, CPU).features()
         np.testing.assert_allclose(batch.numpy(), wanted, atol=1e-6)
 
 
@@ -170,11 +190,13 @@ class Recorded(torch.nn.Module):
         self.count = torch.nn.Parameter(torch.zeros(()))
 
 
-def counting_run(qualities, *, patience=None, epochs=6, progress=None):
+def counting_run(qualities, *, patience=None, patience_after=0, epochs=6, progress=None):
     """A run whose weight is the epoch and whose validation quality is given."""
     network = Recorded()
     remaining = iter(qualities)
-    loop = TrainingLoop(epochs=epochs, patience=patience, learning_rate=1.0, progress=progress)
+    loop = TrainingLoop(
+        epochs=epochs, patience=patience, patience_after=patience_after, learning_rate=1.0, progress=progress
+    )
     batch = (torch.zeros(2, 1), torch.zeros(2, 1))
     outcome = loop.run(
         network,
@@ -194,6 +216,13 @@ def test_the_best_epoch_is_kept():
 def test_patience_counts_epochs_since_the_best():
     weight, outcome = counting_run([0.1, 0.5, 0.3, 0.4, 0.9, 0.9], patience=2)
     assert (weight, outcome.best_epoch, outcome.n_epochs, outcome.stopped) == (2.0, 2, 4, "patience")
+
+
+def test_patience_does_not_count_before_so_many_steps():
+    weight, outcome = counting_run([0.5, 0.4, 0.4, 0.4, 0.4, 0.4], patience=2, patience_after=3)  # a step an epoch
+    assert (weight, outcome.n_epochs) == (1.0, 4)
+    weight, outcome = counting_run([0.5, 0.4, 0.4, 0.6, 0.4, 0.4], patience=2, patience_after=3)
+    assert (weight, outcome.n_epochs) == (4.0, 6)
 
 
 def test_without_validation_the_last_epoch_is_kept():
@@ -287,7 +316,7 @@ def test_selection_measures_agree_with_plain_loops():
     scores = rng.normal(size=(7, 9))
     Y = (rng.random((7, 9)) < 0.3).astype(float)
     Y[2] = 0
-    truth = sparse.csr_array(Y)
+    given = torch.from_numpy(scores), torch.from_numpy(Y)
     for i in range(7):
         order = sorted(range(9), key=lambda k, row=scores[i]: -row[k])
         hits = [Y[i, k] for k in order]
@@ -297,17 +326,18 @@ def test_selection_measures_agree_with_plain_loops():
                 found += 1
                 precisions.append(found / rank)
         expected = sum(precisions) / max(len(precisions), 1)
-        assert SELECTIONS["AP"](scores, truth)[i, 0] == pytest.approx(expected)
+        assert SELECTIONS["AP"](*given)[i, 0].item() == pytest.approx(expected)
         gain = sum(hit / math.log2(rank + 1) for rank, hit in enumerate(hits[:5], start=1))
-        np.testing.assert_allclose(SELECTIONS["P@1"](scores, truth)[i], [hits[0], gain])
+        np.testing.assert_allclose(SELECTIONS["P@1"](*given)[i], [hits[0], gain])
         right = sum((scores[i, k] > 0) == (Y[i, k] > 0) for k in range(9)) / 9
-        assert SELECTIONS["hamming"](scores, truth)[i, 0] == pytest.approx(right)
+        assert SELECTIONS["hamming"](*given)[i, 0].item() == pytest.approx(right)
 
 
-def test_first_hit_of_sparse_scores_ignores_empty_slots():
-    truth = sparse.csr_array([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
-    stored = sparse.csr_array([[0.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
-    np.testing.assert_allclose(SELECTIONS["P@1"](stored, truth), [[1.0, 1.0], [0.0, 0.0]])
+def test_first_hit_does_not_choose_what_cannot_be_chosen():
+    never = -math.inf
+    scores = torch.tensor([[never, 2.0, never], [never, never, never]])
+    y = torch.tensor([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(SELECTIONS["P@1"](scores, y), [[1.0, 1.0], [0.0, 0.0]])
 
 
 # Gradients
@@ -331,15 +361,15 @@ def test_adaptive_clipping_by_hand():
         parameter = _gradient([norm])
         clip([parameter])
         assert parameter.grad.item() == pytest.approx(norm)
-    assert list(clip.norms) == pytest.approx([0.1, 0.2, 0.1, 0.1, 1.0])  # 50 enters as 1
+    assert clip.norms.tolist() == pytest.approx([0.1, 0.2, 0.1, 0.1, 1.0])  # 50 enters as 1
     parameter = _gradient([50.0])
     clip([parameter])
     assert parameter.grad.item() == pytest.approx(5.0, rel=1e-4)
-    clip.norms.extend([0.1] * 5)
+    clip.norms.fill_(0.1)
     parameter = _gradient([0.7])
     clip([parameter])
     assert parameter.grad.item() == pytest.approx(0.5, rel=1e-4)
-    assert clip.norms[-1] == pytest.approx(0.2)  # at most twice the largest
+    assert clip.norms[-1].item() == pytest.approx(0.2)  # at most twice the largest
 
 
 def test_biases_are_not_decayed():
@@ -405,7 +435,19 @@ def test_without_torch_constructing_says_what_to_install(monkeypatch):
 
 
 def test_the_modules_import_without_torch():
-    names = ["deep", "losses", "reweighted", "flem", "dxml", "deepwalk", "kdtea", "training", "selection"]
+    names = [
+        "deep",
+        "losses",
+        "reweighted",
+        "flem",
+        "dxml",
+        "deepwalk",
+        "kdtea",
+        "training",
+        "steps",
+        "rows",
+        "selection",
+    ]
     program = f"""
 import importlib, sys
 

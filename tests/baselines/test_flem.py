@@ -8,7 +8,6 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 
-from pysldl.baselines.deep import Rows  # noqa: E402
 from pysldl.baselines.flem import (  # noqa: E402
     FLEM,
     enhanced,
@@ -17,6 +16,7 @@ from pysldl.baselines.flem import (  # noqa: E402
     similarity_gap,
     soft_cross_entropy,
 )
+from pysldl.baselines.rows import Rows  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 

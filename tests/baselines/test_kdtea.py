@@ -6,8 +6,8 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 
-from pysldl.baselines.deep import Rows  # noqa: E402
 from pysldl.baselines.kdtea import KDTEA, read_out  # noqa: E402
+from pysldl.baselines.rows import Rows  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 TRAIN = Rows(np.zeros((4, 3)), sparse.csr_array(np.eye(4)), lambda x: x, torch.device("cpu"))

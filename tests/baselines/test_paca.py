@@ -8,9 +8,9 @@ torch = pytest.importorskip("torch")
 
 from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 
-from pysldl.baselines.deep import Rows  # noqa: E402
 from pysldl.baselines.paca import PACA  # noqa: E402
 from pysldl.baselines.paca_network import PACANetwork, gaussian_divergence, reconstruction_error  # noqa: E402
+from pysldl.baselines.rows import Rows  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 N_FEATURES, N_LABELS, DIM = 6, 5, 4

@@ -8,7 +8,6 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 
-from pysldl.baselines.deep import Rows  # noqa: E402
 from pysldl.baselines.losses import (  # noqa: E402
     balanced_focal,
     effective_number_weights,
@@ -21,6 +20,7 @@ from pysldl.baselines.reweighted import (  # noqa: E402
     DistributionBalancedLossClassifier,
     FocalLossClassifier,
 )
+from pysldl.baselines.rows import Rows  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 CLASSIFIERS = [FocalLossClassifier, ClassBalancedLossClassifier, DistributionBalancedLossClassifier]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pysldl.baselines.deep import Clip, OptimizerName, Rows, Scaling
+from pysldl.baselines.deep import Clip, OptimizerName, Scaling
 from pysldl.baselines.label_specific import LabelSpecificRanker
+from pysldl.baselines.rows import Rows
 from pysldl.baselines.training import Objective
 from pysldl.exceptions import DataError
 from pysldl.progress import ProgressCallback
@@ -74,7 +75,7 @@ class CLIF(LabelSpecificRanker):
         decay_every: int | None = None,
         warmup: int = 0,
         selection: Literal["AP", "P@1", "hamming"] = "AP",
-        patience: int | None = 30,
+        patience: int | None = 15,
         validation_fraction: float = 0.1,
         clip: Clip = None,
         scaling: Scaling = "minmax",
@@ -129,7 +130,7 @@ class CLIF(LabelSpecificRanker):
         from torch.nn.functional import binary_cross_entropy_with_logits
 
         from pysldl.baselines.gin import label_graph, similarity_gap
-        from pysldl.baselines.label_chunks import sum_over_labels
+        from pysldl.baselines.label_chunks import narrow, sum_over_labels
 
         network.adjacency.copy_(torch.from_numpy(label_graph(train.Y)))
         reading = [*network.specific.parameters(), *network.classifier.parameters()]
@@ -143,8 +144,8 @@ class CLIF(LabelSpecificRanker):
 
             misfits = sum_over_labels(
                 misfit,
-                network.features(x),
-                network.gates(embeddings),
+                narrow(network.features(x)),
+                narrow(network.gates(embeddings)),
                 parameters=reading,
                 n_labels=y.shape[1],
                 chunk=self._labels_at_once(x),

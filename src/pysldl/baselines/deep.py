@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pysldl.base import LabelRanker
+from pysldl.baselines.rows import Rows
 from pysldl.baselines.selection import SELECTIONS
 from pysldl.baselines.training import AdaptiveClipping, FixedClipping, Objective, Outcome, TrainingLoop
 from pysldl.calibration import LABELS_PER_ROW, ScoreCalibration
@@ -27,11 +27,9 @@ from pysldl.topk import top_k
 if TYPE_CHECKING:
     from torch import Tensor, device, nn
 
-__all__ = ["DeepRanker", "Rows", "decay_weights_only", "label_slices"]
+__all__ = ["DeepRanker", "decay_weights_only", "label_slices"]
 
 CALIBRATION_ROWS = 5000
-BATCH_BYTES = 64 << 20
-SCORED_ROWS = 512
 
 OptimizerName = Literal["adam", "adamw", "amsgrad", "sgd"]
 Scaling = Literal["l2", "minmax", "none"]
@@ -91,6 +89,9 @@ class DeepRanker(LabelRanker):
 
     reconstruction: bool = False
     """Whether the method was rebuilt from its abstract, which tables have to say."""
+
+    patience_after: int = 0
+    """Steps before patience begins to count."""
 
     selection: str = "P@1"
     """What decides which epoch is kept: a name in ``pysldl.baselines.selection``."""
@@ -159,9 +160,9 @@ class DeepRanker(LabelRanker):
         """A learning-rate schedule that is stepped once an epoch, or None."""
         return None
 
-    def _scorer(self, network: nn.Module, train: Rows) -> Callable[[Tensor], Any]:
-        """What scores a batch of validation rows, as an ndarray or CSR; made anew for every validation."""
-        return lambda x: self._logits(network, x).float().cpu().numpy()
+    def _scorer(self, network: nn.Module, train: Rows) -> Callable[[Tensor], Tensor]:
+        """What scores a batch of validation rows, -inf for what cannot be chosen; made anew for every validation."""
+        return lambda x: self._logits(network, x).float()
 
     def _fit_network(self, train: Rows, held: Rows | None) -> nn.Module:
         """Build and train. Seeds are set when this is called."""
@@ -180,9 +181,9 @@ class DeepRanker(LabelRanker):
         self._fit_scaling(X)
         order = rng.permutation(X.shape[0])
         n_held = int(self.validation_fraction * X.shape[0])
-        train = self._rows(X[order[n_held:]], Y[order[n_held:]], where)
-        held = self._rows(X[order[:n_held]], Y[order[:n_held]], where) if n_held else None
-        with seeded(int(rng.randint(2**31 - 1)), where):
+        train = self._rows(X[order[n_held:]], Y[order[n_held:]], where).kept()
+        held = self._rows(X[order[:n_held]], Y[order[:n_held]], where).kept() if n_held else None
+        with seeded(int(rng.randint(2**31 - 1)), where), working_on(where):
             network = self._fit_network(train, held)
         self.weights_ = {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
         if self.target_kind_ != "classes":
@@ -195,16 +196,19 @@ class DeepRanker(LabelRanker):
         train: Rows,
         held: Rows | None,
         *,
-        score: Callable[[Tensor], Any] | None = None,
+        score: Callable[[Tensor], Tensor] | None = None,
         stage: str = "training",
     ) -> Outcome:
         """Train ``network`` in place; ``score`` replaces ``_scorer`` where only a part of the network is trained."""
         import torch
 
-        optimizer = _optimizer(self.optimizer, self._parameter_groups(network), self.learning_rate, self.weight_decay)
+        optimizer = _optimizer(
+            self.optimizer, self._parameter_groups(network), self.learning_rate, self.weight_decay, train.where
+        )
         loop = TrainingLoop(
             epochs=self.epochs,
             patience=self.patience,
+            patience_after=self.patience_after,
             learning_rate=self.learning_rate,
             clip=_clipping(self.clip),
             progress=self.progress,
@@ -220,10 +224,12 @@ class DeepRanker(LabelRanker):
             None if held is None else (lambda: self._quality(score or self._scorer(network, train), held)),
         )
 
-    def _quality(self, score: Callable[[Tensor], Any], held: Rows) -> tuple[float, ...]:
+    def _quality(self, score: Callable[[Tensor], Tensor], held: Rows) -> tuple[float, ...]:
+        import torch
+
         measure = SELECTIONS[self.selection]
-        parts = [measure(score(x), Y) for x, Y in held.in_order()]
-        return tuple(np.concatenate(parts).mean(axis=0).tolist())
+        parts = [measure(score(x), y) for x, y in held.in_order()]
+        return tuple(torch.cat(parts).mean(dim=0).tolist())
 
     def _record(self, outcome: Outcome) -> None:
         self.n_epochs_ = outcome.n_epochs
@@ -236,7 +242,8 @@ class DeepRanker(LabelRanker):
         held = held.head(CALIBRATION_ROWS)
         with torch.no_grad():
             score = self._scorer(network.eval(), train)
-            best = [top_k(score(x), min(LABELS_PER_ROW, held.Y.shape[1])) for x, _ in held.in_order()]
+            n_best = min(LABELS_PER_ROW, held.Y.shape[1])
+            best = [top_k(score(x).cpu().numpy(), n_best) for x in held.features()]
         parts = [self._as_sparse(labels, scores) for labels, scores in best]
         return ScoreCalibration().fit(sparse.vstack(parts, format="csr"), held.Y)
 
@@ -248,7 +255,7 @@ class DeepRanker(LabelRanker):
         network = self._network()
         with torch.no_grad():
             parts = [
-                self._logits(network, x).float().cpu().numpy() for x, _ in self._rows(X, None, self._where).in_order()
+                self._logits(network, x).float().cpu().numpy() for x in self._rows(X, None, self._where).features()
             ]
         return np.concatenate(parts)
 
@@ -343,53 +350,6 @@ class DeepRanker(LabelRanker):
         )
 
 
-class Rows:
-    """Rows of features and labels that reach the device one dense batch at a time.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_rows, n_features)
-    Y : csr_array of shape (n_rows, n_labels), or None
-    scale : callable
-        Applied to every dense batch of features.
-    where : torch.device
-    """
-
-    def __init__(self, X: Any, Y: sparse.csr_array | None, scale: Callable[[Tensor], Tensor], where: device) -> None:
-        self.X = X
-        self.Y: Any = Y
-        self.scale = scale
-        self.where = where
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
-    def head(self, n_rows: int) -> Rows:
-        """The first rows."""
-        return Rows(self.X[:n_rows], self.Y[:n_rows], self.scale, self.where)
-
-    def shuffled(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of one epoch in random order, none of a single row."""
-        order = rng.permutation(len(self))
-        for start, stop in pairwise(batch_bounds(len(self), size)):
-            rows = order[start:stop]
-            yield self.scale(self._tensor(self.X[rows])), self._tensor(self.Y[rows])
-
-    def in_order(self) -> Iterator[tuple[Tensor, sparse.csr_array | None]]:
-        """Features block by block, and the labels of each block as they are stored."""
-        n_labels = 0 if self.Y is None else self.Y.shape[1]
-        size = max(1, min(SCORED_ROWS, BATCH_BYTES // (4 * (self.X.shape[1] + n_labels))))
-        for start in range(0, len(self), size):
-            rows = slice(start, start + size)
-            yield self.scale(self._tensor(self.X[rows])), None if self.Y is None else self.Y[rows]
-
-    def _tensor(self, rows: Any) -> Tensor:
-        import torch
-
-        dense = rows.toarray() if sparse.issparse(rows) else rows
-        return torch.from_numpy(np.require(dense, np.float32, ["C", "W"])).to(self.where)
-
-
 # Pieces for the networks
 
 
@@ -438,23 +398,43 @@ def seeded(seed: int, where: device) -> Iterator[None]:
         yield
 
 
-def batch_bounds(n_rows: int, size: int) -> list[int]:
-    """Where batches of ``size`` begin and end; a single row left over joins the batch before it."""
-    bounds = [*range(0, n_rows, size), n_rows]
-    if len(bounds) > 2 and bounds[-1] - bounds[-2] == 1:
-        del bounds[-2]
-    return bounds
+@contextmanager
+def working_on(where: device) -> Iterator[None]:
+    """Settings for training on a device; the program gets its own back afterwards.
+
+    On a GPU: products of matrices in TF32, and a stream of its own, without which steps cannot be recorded.
+    """
+    import torch
+
+    if where.type != "cuda":
+        yield
+        return
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    stream, outer = torch.cuda.Stream(), torch.cuda.current_stream()
+    stream.wait_stream(outer)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        outer.wait_stream(stream)
+        torch.set_float32_matmul_precision(precision)
 
 
-def _optimizer(name: str, groups: list[dict[str, Any]], learning_rate: float, weight_decay: float) -> Any:
+def _optimizer(
+    name: str, groups: list[dict[str, Any]], learning_rate: float, weight_decay: float, where: device
+) -> Any:
     from torch import optim
 
+    common: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay, "fused": True}
+    # Their count of steps must lie on the GPU where steps are recorded and replayed.
+    adaptive = common | {"capturable": where.type == "cuda"}
     if name == "adam":
-        return optim.Adam(groups, lr=learning_rate, weight_decay=weight_decay)
+        return optim.Adam(groups, **adaptive)
     if name in ("adamw", "amsgrad"):
-        return optim.AdamW(groups, lr=learning_rate, weight_decay=weight_decay, amsgrad=name == "amsgrad")
+        return optim.AdamW(groups, **adaptive, amsgrad=name == "amsgrad")
     if name == "sgd":
-        return optim.SGD(groups, lr=learning_rate, weight_decay=weight_decay, momentum=0.9)
+        return optim.SGD(groups, **common, momentum=0.9)
     raise DataError(f"optimizer must be adam, adamw, amsgrad or sgd, but is {name!r}.")
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pysldl.baselines.deep import Clip, OptimizerName, Rows, Scaling
+from pysldl.baselines.deep import Clip, OptimizerName, Scaling
 from pysldl.baselines.label_specific import LabelSpecificRanker
+from pysldl.baselines.rows import Rows
 from pysldl.baselines.training import Objective
 from pysldl.exceptions import DataError
 from pysldl.progress import ProgressCallback
@@ -84,7 +85,7 @@ class DELA(LabelSpecificRanker):
         decay_every: int | None = None,
         warmup: int = 0,
         selection: Literal["AP", "P@1", "hamming"] = "AP",
-        patience: int | None = 30,
+        patience: int | None = 15,
         validation_fraction: float = 0.1,
         clip: Clip = None,
         scaling: Scaling = "minmax",
@@ -145,7 +146,7 @@ class DELA(LabelSpecificRanker):
         from torch.nn.functional import binary_cross_entropy_with_logits
 
         from pysldl.baselines.dela_network import gate_sample, noise_divergence
-        from pysldl.baselines.label_chunks import sum_over_labels
+        from pysldl.baselines.label_chunks import narrow, sum_over_labels
 
         decoding = [
             network.decoder_input.weight,
@@ -164,9 +165,9 @@ class DELA(LabelSpecificRanker):
 
             misfits = sum_over_labels(
                 misfit,
-                network.decoder_base(x, z),
-                noise,
-                gates,
+                narrow(network.decoder_base(x, z)),
+                narrow(noise),
+                narrow(gates),
                 parameters=decoding,
                 n_labels=y.shape[1],
                 chunk=self._labels_at_once(x),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from pysldl.baselines.deep import Clip, DeepRanker, OptimizerName, Rows, Scaling, decay_weights_only
+from pysldl.baselines.deep import Clip, DeepRanker, OptimizerName, Scaling, decay_weights_only
+from pysldl.baselines.rows import Rows
 from pysldl.baselines.training import Objective
 from pysldl.exceptions import DataError
 from pysldl.progress import ProgressCallback

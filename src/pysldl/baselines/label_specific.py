@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pysldl.baselines.deep import DeepRanker
+from pysldl.baselines.rows import Rows
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 __all__ = ["LabelSpecificRanker"]
 
@@ -43,6 +45,15 @@ class LabelSpecificRanker(DeepRanker):
         from pysldl.baselines.label_chunks import labels_at_once
 
         return self.label_chunk if self.label_chunk is not None else labels_at_once(x, self._widest)
+
+    def _scorer(self, network: nn.Module, train: Rows) -> Callable[[Tensor], Tensor]:
+        from pysldl.baselines.label_chunks import half_products
+
+        def score(x: Tensor) -> Tensor:
+            with half_products(x.device):  # as in training; scores of new rows are in single precision
+                return self._logits(network, x).float()
+
+        return score
 
     def _schedule(self, optimizer: Any) -> Any:
         if self.decay_every is None and self.warmup == 0:

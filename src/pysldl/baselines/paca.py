@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pysldl.baselines.deep import Clip, OptimizerName, Rows, Scaling
+from pysldl.baselines.deep import Clip, OptimizerName, Scaling
 from pysldl.baselines.label_specific import LabelSpecificRanker
+from pysldl.baselines.rows import Rows
 from pysldl.baselines.training import Objective
 from pysldl.exceptions import DataError
 from pysldl.progress import ProgressCallback
@@ -52,8 +53,10 @@ class PACA(LabelSpecificRanker):
     selection : {"AP", "P@1", "hamming"}
         What decides on held-out rows which epoch is kept.
     patience : int or None
-        Our choice: none. The quality on held-out rows stays where it is for the first few hundred steps, which is
-        tens of epochs on a small data set, before it rises.
+        Our choice.
+    patience_after : int
+        Steps before patience begins to count: the quality on held-out rows rests where the label prior is for the
+        first few hundred, which is tens of epochs on a small data set, before it rises.
     validation_fraction, clip
         Our choice.
     scaling : {"minmax", "l2", "none"}
@@ -80,7 +83,8 @@ class PACA(LabelSpecificRanker):
         decay_every: int | None = None,
         warmup: int = 0,
         selection: Literal["AP", "P@1", "hamming"] = "AP",
-        patience: int | None = None,
+        patience: int | None = 15,
+        patience_after: int = 1000,
         validation_fraction: float = 0.1,
         clip: Clip = None,
         scaling: Scaling = "minmax",
@@ -115,6 +119,7 @@ class PACA(LabelSpecificRanker):
         self.decay_every = decay_every
         self.warmup = warmup
         self.selection = selection
+        self.patience_after = patience_after
         self.label_chunk = label_chunk
 
     @property
@@ -125,6 +130,8 @@ class PACA(LabelSpecificRanker):
 
     def _check_training(self) -> None:
         super()._check_training()
+        if self.patience_after < 0:
+            raise DataError(f"patience_after must be at least 0 steps, but is {self.patience_after!r}.")
         if self.latent_dim < 1:
             raise DataError(f"latent_dim must be at least 1, but is {self.latent_dim!r}.")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pysldl.baselines.deep import Clip, DeepRanker, OptimizerName, Rows, Scaling, decay_weights_only
+from pysldl.baselines.deep import Clip, DeepRanker, OptimizerName, Scaling, decay_weights_only
 from pysldl.baselines.losses import (
     balanced_focal,
     effective_number_weights,
@@ -14,6 +14,7 @@ from pysldl.baselines.losses import (
     rebalanced_weights,
     tolerance_bias,
 )
+from pysldl.baselines.rows import Rows
 from pysldl.baselines.training import Objective
 from pysldl.exceptions import DataError
 from pysldl.progress import ProgressCallback

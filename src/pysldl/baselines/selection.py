@@ -1,51 +1,49 @@
-"""How good scores are on validation rows: what decides which epoch of a network is kept."""
+"""How good scores are on validation rows: what decides which epoch of a network is kept.
+
+A measure takes scores and labels of a block of rows, Tensors of shape (n_rows, n_labels), and gives one row of
+numbers for each, in float64. It runs where they are, so that a GPU need not wait for the host in every epoch.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-
-from pysldl.topk import top_k
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["SELECTIONS"]
 
-Quality = NDArray[np.float64]
 
+def first_hit(scores: Tensor, y: Tensor) -> Tensor:
+    """Whether the best label is a true one; ties are broken by the hits among the five best. Of shape (n_rows, 2).
 
-def first_hit(scores: Any, Y: sparse.csr_array) -> Quality:
-    """Whether the best label of a row is a true one; ties are broken by the hits among its five best.
-
-    Parameters
-    ----------
-    scores : ndarray or csr_array of shape (n_rows, n_labels)
-    Y : csr_array of shape (n_rows, n_labels)
-
-    Returns
-    -------
-    ndarray of shape (n_rows, 2)
+    A score of -inf is of a label that cannot be chosen.
     """
-    labels, _ = top_k(scores, min(5, Y.shape[1]))
-    rows = np.repeat(np.arange(len(labels)), labels.shape[1])
-    hits = np.asarray(Y[rows, labels.ravel()], dtype=np.float64).reshape(labels.shape) * (labels >= 0)
-    return np.column_stack([hits[:, 0], hits @ (1.0 / np.log2(np.arange(2, labels.shape[1] + 2)))])
+    import torch
+
+    best, labels = scores.topk(min(5, y.shape[1]), dim=1)
+    hits = (y.gather(1, labels) * ~torch.isneginf(best)).double()
+    discounts = torch.arange(2, labels.shape[1] + 2, device=y.device, dtype=torch.float64).log2().reciprocal()
+    return torch.stack([hits[:, 0], hits @ discounts], dim=1)
 
 
-def average_precision(scores: NDArray[Any], Y: sparse.csr_array) -> Quality:
+def average_precision(scores: Tensor, y: Tensor) -> Tensor:
     """Average precision of the ranking of every row, of shape (n_rows, 1); 0 for a row without labels."""
-    order = np.argsort(-scores, axis=1, kind="stable")
-    hits = np.take_along_axis(Y.toarray() > 0, order, axis=1)
-    precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
-    return ((precision * hits).sum(axis=1) / np.maximum(hits.sum(axis=1), 1))[:, None]
+    import torch
+
+    hits = y.gather(1, scores.sort(dim=1, descending=True, stable=True).indices).double()
+    ranks = torch.arange(1, y.shape[1] + 1, device=y.device, dtype=torch.float64)
+    precisions = (hits * hits.cumsum(dim=1) / ranks).sum(dim=1, keepdim=True)
+    return precisions / hits.sum(dim=1, keepdim=True).clamp_min(1.0)
 
 
-def right_signs(scores: NDArray[Any], Y: sparse.csr_array) -> Quality:
+def right_signs(scores: Tensor, y: Tensor) -> Tensor:
     """Share of the labels of a row whose logit has the right sign (1 - Hamming loss), of shape (n_rows, 1)."""
-    return ((scores > 0) == (Y.toarray() > 0)).mean(axis=1)[:, None]
+    return ((scores > 0) == (y > 0)).double().mean(dim=1, keepdim=True)
 
 
-SELECTIONS: dict[str, Callable[[Any, sparse.csr_array], Quality]] = {
+SELECTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "P@1": first_hit,
     "AP": average_precision,
     "hamming": right_signs,

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pysldl.baselines.steps import Objective, Step, new_step
 from pysldl.exceptions import SLDLError, SLDLWarning
 from pysldl.progress import Progress, ProgressCallback
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["AdaptiveClipping", "FixedClipping", "Outcome", "TrainingLoop"]
+__all__ = ["AdaptiveClipping", "FixedClipping", "Objective", "Outcome", "TrainingLoop"]
 
-Objective = Callable[["Tensor", "Tensor"], "Tensor"]
 Batches = Callable[[], Iterator[tuple["Tensor", "Tensor"]]]
 
 
@@ -59,18 +58,24 @@ class AdaptiveClipping:
     """Clip at five times the largest of the last five gradient norms, as the authors of FLEM do.
 
     What enters the memory is at most 1 and at most twice its maximum. The memory starts at infinity, so that the
-    first five steps are not clipped.
+    first five steps are not clipped. It lies where the gradients are: no step waits for a number to reach the host.
     """
 
-    def __init__(self) -> None:
-        self.norms: deque[float] = deque([math.inf], maxlen=5)
+    norms: Tensor | None = None
 
     def __call__(self, parameters: list[Any]) -> None:
-        from torch.nn.utils import clip_grad_norm_
+        import torch
 
-        largest = max(self.norms)
-        norm = float(clip_grad_norm_(parameters, 5.0 * largest))
-        self.norms.append(min(norm, 2.0 * largest, 1.0))
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        if self.norms is None:
+            self.norms = torch.tensor([0.0, 0.0, 0.0, 0.0, math.inf], device=gradients[0].device)
+        largest = self.norms.max()
+        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
+        share = (5.0 * largest / (norm + 1e-6)).clamp_max(1.0)
+        for gradient in gradients:
+            gradient.mul_(share)
+        newest = torch.minimum(norm, 2.0 * largest).clamp_max(1.0)
+        self.norms.copy_(torch.cat([self.norms[1:], newest[None]]))
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ class TrainingLoop:
     epochs : int
     patience : int or None
         Stop when the validation quality has not risen for so many epochs; None never does.
+    patience_after : int
+        Steps before which no epoch counts as one without progress.
     learning_rate : float
         Named where training fails; the optimiser holds the one that is used.
     clip : callable, optional
@@ -94,6 +101,7 @@ class TrainingLoop:
     epochs: int
     patience: int | None
     learning_rate: float
+    patience_after: int = 0
     clip: Callable[[list[Any]], None] | None = None
     progress: ProgressCallback | None = None
     stage: str = "training"
@@ -122,12 +130,14 @@ class TrainingLoop:
             Quality on validation rows, higher is better, compared as tuples. Without it the last weights are kept.
             The network is in evaluation mode while it runs, and no gradients are recorded.
         """
+        step = new_step(objective, optimizer, self.clip)
         best: dict[str, Tensor] | None = None
         best_quality: tuple[float, ...] = ()
-        best_epoch, stopped, losses = 0, "epochs", []
+        best_epoch, last_free_epoch, stopped, losses = 0, 0, "epochs", []
         try:
             for epoch in range(1, self.epochs + 1):
-                losses.append(self._epoch(network, objective, batches(), optimizer, epoch))
+                network.train()
+                losses.append(self._epoch(step, batches(), epoch))
                 if schedule is not None:
                     schedule.step()
                 if self.progress is not None:
@@ -135,10 +145,12 @@ class TrainingLoop:
                 if judge is None:
                     best_epoch = epoch
                     continue
+                if step.n_steps < self.patience_after:
+                    last_free_epoch = epoch
                 quality = _judged(network, judge)
                 if best is None or quality > best_quality:
                     best, best_quality, best_epoch = _copy_of(network), quality, epoch
-                elif self.patience is not None and epoch - best_epoch >= self.patience:
+                elif self.patience is not None and epoch - max(best_epoch, last_free_epoch) >= self.patience:
                     stopped = "patience"
                     break
         except KeyboardInterrupt:
@@ -154,23 +166,18 @@ class TrainingLoop:
         network.eval()
         return Outcome(len(losses), best_epoch, stopped, losses)
 
-    def _epoch(self, network: nn.Module, objective: Objective, batches: Any, optimizer: Any, epoch: int) -> float:
+    def _epoch(self, step: Step, batches: Any, epoch: int) -> float:
         import torch
 
-        network.train()
-        parameters = [p for group in optimizer.param_groups for p in group["params"]]
-        total, n_rows = torch.zeros((), device=parameters[0].device), 0
+        step.total.zero_()
+        n_rows = 0
         for x, y in batches:
-            optimizer.zero_grad(set_to_none=True)
-            loss = objective(x, y)
-            loss.backward()
-            if self.clip is not None:
-                self.clip(parameters)
-            optimizer.step()
-            total += loss.detach() * len(x)
+            step(x, y)
             n_rows += len(x)
-        mean = float(total) / max(n_rows, 1)
-        if not math.isfinite(mean) or not all(bool(torch.isfinite(p).all()) for p in parameters):
+        finite = torch.stack([torch.isfinite(p).all() for p in step.parameters]).all()
+        total, sound = torch.stack([step.total, finite.to(step.total)]).tolist()
+        mean = total / max(n_rows, 1)
+        if not math.isfinite(mean) or not sound:
             raise SLDLError(
                 f"The loss of {self.stage} became {mean} in epoch {epoch} at learning_rate={self.learning_rate:g}. "
                 "Try a learning rate ten times smaller, clip=1.0, or scaled features (scaling='l2' or 'minmax')."
