@@ -10,8 +10,16 @@ from scipy import sparse
 
 from pysldl.display import bar, html_table, text_table
 from pysldl.embedding.divergence import kl_divergence
+from pysldl.embedding.transfer import cooccurrence
+from pysldl.kernels.gaussian_pairs import pair_divergences
 
 __all__ = ["LabelRelation", "Relations", "label_relations"]
+
+BLOCK_BYTES = 64 << 20
+# Up to here every label is compared with every other; of more labels only those that share a row.
+ALL_PAIRS = 20_000
+
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -104,7 +112,8 @@ def label_relations(
     """The strongest directed relations between labels.
 
     For every label its ``per_label`` nearest by KL(label ‖ other), kept where the divergence back is larger: then the
-    label implies the other. Sorted by the gap between the two directions, relative to their sum.
+    label implies the other. Sorted by the gap between the two directions, relative to their sum. Of more than 20,000
+    labels the nearest are sought among those that share a row with the label.
 
     Parameters
     ----------
@@ -125,19 +134,20 @@ def label_relations(
     kept = np.flatnonzero(counts >= max(min_count, 1))
     if kept.size < 2:
         return Relations()
-    D = kl_divergence(mu[kept], log_var[kept])
-    np.fill_diagonal(D, np.inf)
+    mu, log_var = mu[kept], log_var[kept]
     width = min(per_label, kept.size - 1)
-    nearest = np.argpartition(D, width - 1, axis=1)[:, :width]
-    source = np.repeat(np.arange(kept.size), width)
-    target = nearest.ravel()
-    forward, backward = D[source, target], D[target, source]
+    if kept.size <= ALL_PAIRS:
+        source, target = _nearest_of_all(mu, log_var, width)
+    else:
+        source, target = _nearest_of_linked(mu, log_var, cooccurrence(Y[:, kept]), width)
+    forward, backward = _of_pairs(mu, log_var, source, target), _of_pairs(mu, log_var, target, source)
     directed = forward < backward
     if of is not None:
         directed &= (kept[source] == of) | (kept[target] == of)
     source, target, forward, backward = source[directed], target[directed], forward[directed], backward[directed]
     order = np.argsort(-(backward - forward) / (backward + forward), kind="stable")[:top]
-    together = sparse.csr_array(Y.T)
+    rows_of = sparse.csr_array(Y.T)
+    rows_of.sort_indices()
     return Relations(
         LabelRelation(
             source=str(names[i]),
@@ -146,7 +156,41 @@ def label_relations(
             kl_reverse=float(backward[at]),
             n_source=int(counts[i]),
             n_target=int(counts[j]),
-            n_both=int((together[[i]] @ Y[:, [j]]).sum()),
+            n_both=np.intersect1d(_row(rows_of, i), _row(rows_of, j), assume_unique=True).size,
         )
         for at, i, j in zip(order, kept[source[order]], kept[target[order]], strict=True)
     )
+
+
+def _nearest_of_all(mu: NDArray[Any], log_var: NDArray[Any], width: int) -> Pairs:
+    """Each label and the ``width`` nearest of all others, as pairs; a block of labels at a time."""
+    n_labels = len(mu)
+    nearest = np.empty((n_labels, width), dtype=np.intp)
+    block = max(1, BLOCK_BYTES // (mu.itemsize * n_labels))
+    for start in range(0, n_labels, block):
+        rows = slice(start, min(start + block, n_labels))
+        D = kl_divergence(mu, log_var, rows)
+        D[np.arange(len(D)), np.arange(start, rows.stop)] = np.inf
+        nearest[rows] = np.argpartition(D, width - 1, axis=1)[:, :width]
+    return np.repeat(np.arange(n_labels), width), nearest.ravel()
+
+
+def _nearest_of_linked(mu: NDArray[Any], log_var: NDArray[Any], A: sparse.csr_array, width: int) -> Pairs:
+    """Each label and the ``width`` nearest of those it is linked with in the graph ``A``, as pairs."""
+    source, target = np.repeat(np.arange(len(mu)), np.diff(A.indptr)), A.indices.astype(np.intp)
+    others = source != target
+    source, target = source[others], target[others]
+    order = np.lexsort((_of_pairs(mu, log_var, source, target), source))
+    source, target = source[order], target[order]
+    first = np.searchsorted(source, source)
+    near = np.arange(len(source)) - first < width
+    return source[near], target[near]
+
+
+def _of_pairs(mu: NDArray[Any], log_var: NDArray[Any], source: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
+    """KL(source ‖ target) of every pair."""
+    return pair_divergences(mu, np.exp(-log_var), log_var.sum(axis=1), source, target[:, None]).ravel()
+
+
+def _row(matrix: sparse.csr_array, row: int) -> NDArray[np.integer]:
+    return matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]]

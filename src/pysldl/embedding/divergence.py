@@ -16,15 +16,15 @@ __all__ = ["js_backward", "js_divergence", "kl_backward", "kl_divergence"]
 Array = NDArray[np.floating]
 
 
-def kl_divergence(mu: Array, log_var: Array) -> Array:
-    """KL(N_i ‖ N_j) for all i, j (Eq. 8), as one matrix product.
+def kl_divergence(mu: Array, log_var: Array, rows: slice = slice(None)) -> Array:
+    """KL(N_i ‖ N_j) for all i, or those of ``rows``, and all j (Eq. 8), as one matrix product.
 
     Written out, 2 KL is ``sum_k log v_j - log v_i - 1 + (v_i + mu_i²)/v_j - 2 mu_i mu_j/v_j + mu_j²/v_j``: each term is
     a product of something of i with something of j.
 
     Returns
     -------
-    ndarray of shape (n_labels, n_labels)
+    ndarray of shape (n_labels, n_labels), or (n_rows, n_labels)
         Entry [i, j] is KL(N_i ‖ N_j).
 
     Examples
@@ -37,12 +37,12 @@ def kl_divergence(mu: Array, log_var: Array) -> Array:
            [2.9 , 0.  ]])
     """
     precision = np.exp(-log_var)
-    of_i = np.hstack([np.exp(log_var) + mu**2, -2 * mu])
+    of_i = np.hstack([np.exp(log_var[rows]) + mu[rows] ** 2, -2 * mu[rows]])
     of_j = np.hstack([precision, mu * precision])
     twice = of_i @ of_j.T
     log_volume = log_var.sum(axis=1)
     twice += log_volume + (mu**2 * precision).sum(axis=1)
-    twice -= log_volume[:, None] + mu.shape[1]
+    twice -= log_volume[rows, None] + mu.shape[1]
     twice *= 0.5
     return twice
 
