@@ -1,11 +1,6 @@
 """`sldl reproduce`, from the command line to the files it leaves."""
 
 import json
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -68,47 +63,6 @@ def test_tables_figures_page_and_comparison(tmp_path, capsys):
     assert code == 1 and "does not hold" in capsys.readouterr().out
     table = (out / "as-published" / "tables" / "results-p-1.md").read_text()
     assert "chosen on the test folds" in table
-
-
-def test_killed_at_random_moments_it_ends_with_the_same_tables(tmp_path):
-    chance = random.Random(0)
-    source = small_file(tmp_path)
-
-    def start(out: Path, jobs: int = 1) -> subprocess.Popen[bytes]:
-        script = (
-            "from pathlib import Path; from pysldl.cli.reproduce import reproduce\n"
-            "if __name__ == '__main__':\n"
-            f"    reproduce(out=Path({str(out)!r}), methods='sldl,random,identity', datasets={source!r}, "
-            f"metrics='P@5', jobs={jobs}, **{GRID!r})\n"
-        )
-        file = tmp_path / "run.py"
-        file.write_text(script)
-        return subprocess.Popen([sys.executable, str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def tables(out: Path) -> dict[str, bytes]:
-        # A time is measured once and kept, but another run measures another.
-        files = [path for path in (out / "tables").iterdir() if not path.name.startswith("training-time")]
-        return {path.name: path.read_bytes() for path in (*files, out / "results.csv")}
-
-    def finished(out: Path) -> int:
-        return sum(path.read_bytes().count(b"\n") for path in (out / "records").rglob("*.jsonl"))
-
-    assert start(tmp_path / "whole").wait() == 0
-    assert finished(tmp_path / "whole") == 30
-    midway = []
-    for jobs in (2, 1, 1):
-        wanted = finished(tmp_path / "killed") + chance.randint(1, 6)
-        process = start(tmp_path / "killed", jobs)
-        while finished(tmp_path / "killed") < wanted and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(chance.uniform(0.0, 0.05))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        midway.append(0 < finished(tmp_path / "killed") < 30)
-    assert any(midway)  # on a busy machine a run may get to its end before the signal
-    assert start(tmp_path / "killed").wait() == 0
-    assert tables(tmp_path / "whole") == tables(tmp_path / "killed")
-    assert len(tables(tmp_path / "whole")) > 5
 
 
 def test_check_needs_the_published_results(tmp_path):
