@@ -323,7 +323,7 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
             blocks.append(np.asarray(block, dtype=np.float32))
         return np.concatenate(blocks)
 
-    def _as_sparse(self, labels: NDArray[np.int64], values: NDArray[Any]) -> sparse.csr_array:
+    def _as_sparse(self, labels: NDArray[np.integer], values: NDArray[Any]) -> sparse.csr_array:
         """CSR matrix of the labels that are not -1, with their values."""
         kept = labels >= 0
         indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])

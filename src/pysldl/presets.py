@@ -85,7 +85,9 @@ def _fast() -> SLDLClassifier:
 
 def _accurate() -> SLDLClassifier:
     return SLDLClassifier(
-        decoder=FeatureNeighborDecoder(n_neighbors=50), ranker=LinearRanker(n_candidates=75), random_state=0
+        decoder=FeatureNeighborDecoder(n_neighbors=100, index_terms=50),
+        ranker=LinearRanker(n_candidates=75),
+        random_state=0,
     )
 
 

@@ -11,6 +11,7 @@ import pysldl.kernels.voting
 from pysldl.kernels.candidates import score_candidates
 from pysldl.kernels.margins import fit_margins
 from pysldl.kernels.postings import heaviest_terms, search_postings
+from pysldl.kernels.problems import rows_of_labels
 from pysldl.kernels.voting import vote_top
 
 pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop to compare")
@@ -82,15 +83,30 @@ def test_scores_of_candidates(world, plain):
     assert fast[5, 2] == pytest.approx(dense[5, labels[5, 2]], rel=1e-4) or labels[5, 2] < 0
 
 
+def test_rows_of_labels(world, plain):
+    _, Y = world
+    candidates = np.random.default_rng(3).permuted(np.tile(np.arange(-4, Y.shape[1]), (Y.shape[0], 1)), axis=1)
+    candidates = np.maximum(candidates, -1)[:, :6].astype(np.int32)
+    fast, slow = rows_of_labels(candidates, Y, [2, 5]), plain(rows_of_labels, candidates, Y, [2, 5])
+    np.testing.assert_array_equal(fast.indptr, slow.indptr)
+    np.testing.assert_array_equal(fast.rows, slow.rows)
+    label = int(np.argmax(np.diff(sparse.csc_array(Y).indptr)))
+    own = fast.rows[fast.indptr[label] : fast.indptr[label + 1]]
+    carried = np.flatnonzero(Y[:, [label]].toarray())
+    np.testing.assert_array_equal(own[own >= 0], np.setdiff1d(carried, [2, 5]))
+    offered = np.flatnonzero((candidates == label).any(axis=1))
+    np.testing.assert_array_equal(~own[own < 0], np.setdiff1d(offered, [*carried, 2, 5]))
+
+
 def test_margins(world, plain):
     X, Y = world
-    signs = 2.0 * Y.toarray() - 1.0
-    signs[np.random.default_rng(3).random(signs.shape) < 0.3] = 0.0  # rows that are no part of a label's problem
-    signs[:, 3] = np.abs(signs[:, 3])  # only rows with the label
-    signs[:, 4] = 0.0  # no rows at all
-    pairs = sparse.csc_array(signs.astype(np.float32))
+    candidates = np.random.default_rng(3).permuted(np.tile(np.arange(Y.shape[1]), (Y.shape[0], 1)), axis=1)
+    candidates = candidates[:, : 2 * Y.shape[1] // 3].astype(np.int32)
+    candidates[np.isin(candidates, [3, 4])] = -1  # labels that no row was offered
+    Y = sparse.csr_array(Y.toarray() * (np.arange(Y.shape[1]) != 4), dtype=np.float32)  # and one that no row has
+    problems = rows_of_labels(candidates, Y)
     settings = {"max_epochs": 2000, "tol": 1e-4, "min_weight": 0.0}
-    fast, slow = fit_margins(X, pairs, **settings), plain(fit_margins, X, pairs, **settings)
+    fast, slow = fit_margins(X, problems, **settings), plain(fit_margins, X, problems, **settings)
     np.testing.assert_allclose(fast[0].toarray(), slow[0].toarray(), atol=2e-3)
     np.testing.assert_allclose(fast[1], slow[1], atol=2e-3)
     assert fast[1][3] == 1.0 and fast[1][4] == -1.0
@@ -100,11 +116,12 @@ def test_number_of_threads_changes_nothing(world):
     import numba
 
     X, Y = world
-    pairs = sparse.csc_array((2.0 * Y.toarray() - 1.0).astype(np.float32))
+    everything = np.tile(np.arange(Y.shape[1], dtype=np.int32), (Y.shape[0], 1))
+    problems = rows_of_labels(everything, Y)
     before = numba.get_num_threads()
     one, two = [], []
     for threads, found in ((1, one), (min(2, before), two)):
         numba.set_num_threads(threads)
-        found += [*search_postings(X, sparse.csr_array(X.T), 5), fit_margins(X, pairs)[1]]
+        found += [*search_postings(X, sparse.csr_array(X.T), 5), fit_margins(X, problems)[1]]
     numba.set_num_threads(before)
     assert all((a == b).all() for a, b in zip(one, two, strict=True))

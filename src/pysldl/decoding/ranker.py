@@ -11,12 +11,15 @@ from pysldl.exceptions import DataError
 from pysldl.kernels import say_what_is_missing
 from pysldl.kernels.candidates import score_candidates
 from pysldl.kernels.margins import fit_margins
+from pysldl.kernels.problems import LabelRows, rows_of_labels
 from pysldl.metrics import evaluate
 
 __all__ = ["LinearRanker"]
 
 VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 FAINTEST_VOTE = 1e-3
+FREQUENT_TRIED, MOST_FREQUENT = (5, 10, 20), 40
+RECALL_SPARED = 0.005
 REFIT_BELOW = 20_000
 
 
@@ -32,9 +35,10 @@ class LinearRanker(BaseEstimator):
     ----------
     n_candidates : int
         Labels of a row that the decoder proposes.
-    n_frequent : int
+    n_frequent : int or None
         Labels with the most training rows that every row gets as candidates beside them: rows with few words have
-        few neighbours, and a few labels may be on most rows.
+        few neighbours, and a few labels may be on most rows. None: as few as find half a point of recall less than
+        forty do, on rows held out.
     C : float
         Weight of the errors against the size of the weights.
     max_epochs, tol, min_weight
@@ -47,7 +51,7 @@ class LinearRanker(BaseEstimator):
     ----------
     W_ : csr_array of shape (n_labels, n_features), float32
     bias_ : ndarray of shape (n_labels,)
-    frequent_ : ndarray of shape (n_frequent,)
+    frequent_ : ndarray of shape (n_frequent,), int32
     vote_power_ : float
     candidate_recall_ : float
         Part of the held-out rows' labels that are among their candidates: no ranker can find more.
@@ -59,11 +63,11 @@ class LinearRanker(BaseEstimator):
         self,
         n_candidates: int = 50,
         *,
-        n_frequent: int = 5,
+        n_frequent: int | None = None,
         C: float = 1.0,
-        max_epochs: int = 10,
+        max_epochs: int = 5,
         tol: float = 0.1,
-        min_weight: float = 0.02,
+        min_weight: float = 0.1,
         held_out: int = 1000,
     ) -> None:
         self.n_candidates = n_candidates
@@ -78,7 +82,7 @@ class LinearRanker(BaseEstimator):
         self,
         X: sparse.csr_array,
         Y: sparse.csr_array,
-        labels: NDArray[np.int64],
+        labels: NDArray[np.int32],
         votes: NDArray[np.float32],
         rng: np.random.RandomState,
     ) -> Self:
@@ -96,35 +100,41 @@ class LinearRanker(BaseEstimator):
         if not self.n_candidates >= 1:
             raise DataError(f"n_candidates must be at least 1, but is {self.n_candidates!r}.")
         say_what_is_missing()
-        counts = np.bincount(Y.indices, minlength=Y.shape[1])
-        by_count = np.argsort(-counts, kind="stable")[: self.n_frequent]
-        self.frequent_ = by_count[counts[by_count] > 0]
-        labels, votes = self.with_frequent(labels, votes)
         held = rng.permutation(X.shape[0])[: max(1, min(self.held_out, X.shape[0] // 10))]
-        pairs = _signed_pairs(labels, Y)
-        self._fit_classifiers(X, pairs, without=held)
+        self.frequent_ = self._frequent(Y, labels[held], Y[held])
+        labels, votes = self.with_frequent(labels, votes)
+        self._fit_classifiers(X, rows_of_labels(labels, Y, left_out=held))
         self.held_rows_ = held
         self.held_labels_ = labels[held]
         self.vote_power_ = self._best_power(X[held], Y[held], labels[held], votes[held])
         self.held_scores_ = self.scores(X[held], labels[held], votes[held])
-        found = sparse.csr_array(_indicator(labels[held], Y.shape[1]).multiply(Y[held])).sum()
-        self.candidate_recall_ = float(found / max(Y[held].nnz, 1))
+        self.candidate_recall_ = _recall(labels[held], Y[held])
         if X.shape[0] < REFIT_BELOW:
-            self._fit_classifiers(X, pairs)
+            self._fit_classifiers(X, rows_of_labels(labels, Y))
         return self
 
-    def with_frequent(
-        self, labels: NDArray[np.int64], votes: NDArray[np.float32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Candidates with the most frequent labels added, each once; an added one has no vote."""
-        if self.frequent_.size == 0:
-            return labels, votes
-        extra = np.tile(self.frequent_, (len(labels), 1))
-        there = (labels[:, :, None] == self.frequent_).any(axis=1)
-        extra[there] = -1
-        return np.hstack([labels, extra]), np.hstack([votes, np.zeros(extra.shape, dtype=np.float32)])
+    def _frequent(
+        self, Y: sparse.csr_array, held_labels: NDArray[np.int32], held_Y: sparse.csr_array
+    ) -> NDArray[np.int32]:
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        n_tried = MOST_FREQUENT if self.n_frequent is None else self.n_frequent
+        most = np.argsort(-counts, kind="stable")[:n_tried]
+        by_count = most[counts[most] > 0].astype(np.int32)
+        if self.n_frequent is not None:
+            return by_count
+        tries = [n for n in FREQUENT_TRIED if n < len(by_count)]
+        enough = _recall(_beside(held_labels, by_count), held_Y) - RECALL_SPARED
+        n = next((n for n in tries if _recall(_beside(held_labels, by_count[:n]), held_Y) >= enough), len(by_count))
+        return by_count[:n]
 
-    def scores(self, X: sparse.csr_array, labels: NDArray[np.int64], votes: NDArray[np.float32]) -> NDArray[np.float32]:
+    def with_frequent(
+        self, labels: NDArray[np.int32], votes: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Candidates with the most frequent labels added, each once; an added one has no vote."""
+        extended = _beside(labels, self.frequent_)
+        return extended, np.pad(votes, ((0, 0), (0, extended.shape[1] - votes.shape[1])))
+
+    def scores(self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]) -> NDArray[np.float32]:
         """Final scores of candidates, in [0, 1], shape of ``labels``; -inf beside a label of -1."""
         return _mixed(score_candidates(X, labels, self.W_, self.bias_), votes, self.vote_power_)
 
@@ -137,28 +147,17 @@ class LinearRanker(BaseEstimator):
         del self.held_rows_, self.held_labels_, self.held_scores_
 
     def memory(self, n_samples: int, n_features: int) -> int:
-        """Bytes at the peak: candidates and votes, the signed pairs twice, and the dense vectors of every thread."""
-        return 36 * n_samples * (self.n_candidates + self.n_frequent) + 64 * 9 * n_features
+        """Bytes at the peak: candidates and votes, the rows of every label, and the dense vectors of every thread."""
+        width = self.n_candidates + (MOST_FREQUENT if self.n_frequent is None else self.n_frequent)
+        return 20 * n_samples * width + 16 * 9 * n_features
 
-    def _fit_classifiers(
-        self, X: sparse.csr_array, pairs: sparse.csr_array, without: NDArray[np.integer] | None = None
-    ) -> None:
-        if without is not None:
-            kept = np.ones(X.shape[0], dtype=np.float32)
-            kept[without] = 0.0
-            pairs = sparse.csr_array(sparse.diags_array(kept) @ pairs)
-            pairs.eliminate_zeros()
+    def _fit_classifiers(self, X: sparse.csr_array, problems: LabelRows) -> None:
         self.W_, self.bias_ = fit_margins(
-            X,
-            sparse.csc_array(pairs),
-            C=self.C,
-            max_epochs=self.max_epochs,
-            tol=self.tol,
-            min_weight=self.min_weight,
+            X, problems, C=self.C, max_epochs=self.max_epochs, tol=self.tol, min_weight=self.min_weight
         )
 
     def _best_power(
-        self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int64], votes: NDArray[np.float32]
+        self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]
     ) -> float:
         linear = score_candidates(X, labels, self.W_, self.bias_)
 
@@ -179,19 +178,21 @@ def _mixed(linear: NDArray[np.float32], votes: NDArray[np.float32], power: float
     return np.where(np.isneginf(linear), -np.inf, mixed).astype(np.float32)
 
 
-def _signed_pairs(labels: NDArray[np.int64], Y: sparse.csr_array) -> sparse.csr_array:
-    """+1 for every label of a row, -1 for every other candidate of it."""
-    pairs = sparse.csr_array(2.0 * Y - _indicator(labels, Y.shape[1]), dtype=np.float32)
-    pairs.data = np.where(pairs.data > 0, np.float32(1.0), np.float32(-1.0))
-    return pairs
+def _beside(labels: NDArray[np.int32], more: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Candidates of every row with ``more`` behind them, -1 in place of those that are there already."""
+    extended = np.hstack([labels, np.tile(more, (len(labels), 1))])
+    for place, label in enumerate(more, start=labels.shape[1]):
+        extended[(labels == label).any(axis=1), place] = -1
+    return extended
 
 
-def _indicator(labels: NDArray[np.int64], n_labels: int) -> sparse.csr_array:
-    there = labels >= 0
-    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    data = np.ones(int(indptr[-1]), dtype=np.float32)
-    return sparse.csr_array((data, labels[there], indptr), shape=(len(labels), n_labels))
+def _recall(labels: NDArray[np.int32], Y: sparse.csr_array) -> float:
+    """Part of the labels of ``Y`` that are among the candidates of their row."""
+    carried = np.zeros(labels.shape, dtype=bool)
+    for row, candidates in enumerate(labels):
+        carried[row] = np.isin(candidates, Y.indices[Y.indptr[row] : Y.indptr[row + 1]])
+    return float(carried.sum() / max(Y.nnz, 1))
 
 
-def _padded(labels: NDArray[np.int64], width: int) -> Any:
+def _padded(labels: NDArray[np.int32], width: int) -> Any:
     return np.pad(labels, ((0, 0), (0, max(0, width - labels.shape[1]))), constant_values=-1)

@@ -10,6 +10,7 @@ from pysldl.decoding.ranker import LinearRanker
 from pysldl.kernels import with_small_indices
 from pysldl.kernels.margins import fit_margins
 from pysldl.kernels.postings import heaviest_terms, search_postings
+from pysldl.kernels.problems import LabelRows
 
 __all__ = ["grown_ranker"]
 
@@ -47,37 +48,33 @@ def grown_ranker(
     grown.bias_ = np.pad(ranker.bias_, (0, Y.shape[1] - len(ranker.bias_)), constant_values=-1.0)
     W = sparse.csr_array((0, X.shape[1]), dtype=np.float32)
     if new.size:
-        pairs = _pairs(
+        problems = _problems(
             X, sparse.csc_array(Y)[:, new], ranker.n_candidates, X.T.tocsr() if postings is None else postings
         )
         W, grown.bias_[new] = fit_margins(
-            X, pairs, C=ranker.C, max_epochs=ranker.max_epochs, tol=ranker.tol, min_weight=ranker.min_weight
+            X, problems, C=ranker.C, max_epochs=ranker.max_epochs, tol=ranker.tol, min_weight=ranker.min_weight
         )
     grown.W_ = _with_rows(ranker.W_, W, new, Y.shape[1])
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
-    by_count = np.argsort(-counts, kind="stable")[: ranker.n_frequent]
-    grown.frequent_ = by_count[counts[by_count] > 0]
+    by_count = np.argsort(-counts, kind="stable")[: len(ranker.frequent_)]
+    grown.frequent_ = by_count[counts[by_count] > 0].astype(np.int32)
     return grown
 
 
-def _pairs(
+def _problems(
     X: sparse.csr_array, carried: sparse.csc_array, n_negatives: int, postings: sparse.csr_array
-) -> sparse.csc_array:
-    """+1 for the rows of every label, -1 for the most similar rows without it."""
+) -> LabelRows:
+    """The rows of every label, and the most similar rows without it."""
     centres = heaviest_terms(sparse.csr_array(carried.T @ X, dtype=np.float32), TERMS_OF_A_LABEL)
     near, _ = search_postings(centres, postings, min(2 * n_negatives, X.shape[0]))
-    rows, signs, indptr = [], [], [0]
+    rows, indptr = [np.zeros(0, dtype=np.int32)], [0]
     for label in range(carried.shape[1]):
         own = carried.indices[carried.indptr[label] : carried.indptr[label + 1]]
         others = near[label][near[label] >= 0]
         others = others[~np.isin(others, own)][:n_negatives]
-        column = np.concatenate([own, others])
-        sign = np.where(np.arange(len(column)) < len(own), np.float32(1.0), np.float32(-1.0))
-        order = np.argsort(column)
-        rows.append(column[order])
-        signs.append(sign[order])
-        indptr.append(indptr[-1] + len(column))
-    return sparse.csc_array((np.concatenate(signs), np.concatenate(rows), indptr), shape=carried.shape)
+        rows.append(np.concatenate([own, ~others]).astype(np.int32))
+        indptr.append(indptr[-1] + len(rows[-1]))
+    return LabelRows(np.array(indptr), np.concatenate(rows))
 
 
 def _with_rows(W: sparse.csr_array, fresh: sparse.csr_array, at: NDArray[np.intp], n_rows: int) -> sparse.csr_array:

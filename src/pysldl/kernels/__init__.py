@@ -5,14 +5,20 @@ adds up across threads, so results do not depend on their number.
 """
 
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from pysldl.exceptions import SLDLWarning
 
-__all__ = ["compiled", "say_what_is_missing", "with_small_indices"]
+__all__ = ["compiled", "in_parts", "say_what_is_missing", "with_small_indices"]
+
+PARTS_A_THREAD = 8  # so that a slow part does not leave the other threads idle
+SMALLEST_PART = 32
 
 
 @cache
@@ -23,6 +29,24 @@ def compiled() -> bool:
     except ImportError:
         return False
     return True
+
+
+def in_parts(loop: Callable[..., Any], n: int, *arguments: Any) -> list[Any]:
+    """``loop(start, stop, *arguments)`` for parts of ``range(n)``, in as many threads as numba is allowed.
+
+    The loop must be compiled with ``nogil``. Its work space belongs to the part, so only as many exist at once as there
+    are threads.
+    """
+    from numba import get_num_threads
+
+    n_threads = get_num_threads()
+    n_parts = max(1, min(PARTS_A_THREAD * n_threads, n // SMALLEST_PART))
+    if n_parts == 1:
+        return [loop(0, n, *arguments)]
+    with ThreadPoolExecutor(n_threads) as threads:
+        return list(
+            threads.map(lambda part: loop(n * part // n_parts, n * (part + 1) // n_parts, *arguments), range(n_parts))
+        )
 
 
 def with_small_indices(matrix: sparse.csr_array) -> sparse.csr_array:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.kernels import compiled
+from pysldl.kernels import compiled, in_parts
 from pysldl.kernels.one_row import score_one
 
 __all__ = ["score_candidates"]
@@ -16,14 +16,14 @@ PLAIN_BLOCK = 20_000
 
 
 def score_candidates(
-    X: sparse.csr_array, labels: NDArray[np.int64], W: sparse.csr_array, bias: NDArray[np.float32]
+    X: sparse.csr_array, labels: NDArray[np.int32], W: sparse.csr_array, bias: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """``x_i · w_l + b_l`` for every candidate ``l`` of every row ``i``.
 
     Parameters
     ----------
     X : csr_array of shape (n_rows, n_features), float32
-    labels : ndarray of shape (n_rows, m), int64
+    labels : ndarray of shape (n_rows, m), int32
         -1 for none.
     W : csr_array of shape (n_labels, n_features), float32
     bias : ndarray of shape (n_labels,), float32
@@ -36,9 +36,11 @@ def score_candidates(
     if len(labels) == 1:
         return score_one(X, labels, W, bias)
     if compiled():
-        return _compiled_score()(
-            X.indptr, X.indices, X.data, X.shape[1], labels, W.indptr, W.indices, W.data, bias
+        parts = in_parts(
+            _compiled_score(), len(labels), X.indptr, X.indices, X.data, X.shape[1], labels,
+            W.indptr, W.indices, W.data, bias,
         )  # fmt: skip
+        return np.concatenate(parts)
     scores = np.full(labels.shape, -np.inf, dtype=np.float32)
     rows, slots = np.nonzero(labels >= 0)
     for start in range(0, len(rows), PLAIN_BLOCK):
@@ -50,28 +52,26 @@ def score_candidates(
 
 @cache
 def _compiled_score() -> Any:
-    from numba import njit, prange
+    from numba import njit
 
-    @njit(parallel=True, cache=True)
-    def score(xp, xi, xd, n_features, labels, wp, wi, wd, bias):  # type: ignore[no-untyped-def]
-        n_rows, m = labels.shape
-        scores = np.full((n_rows, m), -np.inf, np.float32)
-        n_parts = 64
-        for part in prange(n_parts):
-            x = np.zeros(n_features, np.float32)
-            for row in range(n_rows * part // n_parts, n_rows * (part + 1) // n_parts):
-                for at in range(xp[row], xp[row + 1]):
-                    x[xi[at]] = xd[at]
-                for slot in range(m):
-                    label = labels[row, slot]
-                    if label < 0:
-                        continue
-                    total = np.float32(0.0)
-                    for at in range(wp[label], wp[label + 1]):
-                        total += x[wi[at]] * wd[at]
-                    scores[row, slot] = total + bias[label]
-                for at in range(xp[row], xp[row + 1]):
-                    x[xi[at]] = 0
+    @njit(nogil=True, cache=True)
+    def score(start, stop, xp, xi, xd, n_features, labels, wp, wi, wd, bias):  # type: ignore[no-untyped-def]
+        m = labels.shape[1]
+        scores = np.full((stop - start, m), -np.inf, np.float32)
+        x = np.zeros(n_features, np.float32)
+        for row in range(start, stop):
+            for at in range(xp[row], xp[row + 1]):
+                x[xi[at]] = xd[at]
+            for slot in range(m):
+                label = labels[row, slot]
+                if label < 0:
+                    continue
+                total = np.float32(0.0)
+                for at in range(np.uint64(wp[label]), np.uint64(wp[label + 1])):
+                    total += x[np.uint32(wi[at])] * wd[at]
+                scores[row - start, slot] = total + bias[label]
+            for at in range(xp[row], xp[row + 1]):
+                x[xi[at]] = 0
         return scores
 
     return score

@@ -41,7 +41,7 @@ def compile_loops(matrices: Sequence[sparse.csr_array]) -> None:
 
 def search_one(
     query: sparse.csr_array, postings: sparse.csr_array, k: int, left_out: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """:func:`~pysldl.kernels.postings.search_postings` for a query of shape (1, n_features)."""
     products = np.zeros(postings.shape[1], dtype=np.float32)
     _add_rows(products, query.indices, query.data, postings)
@@ -52,8 +52,8 @@ def search_one(
 
 
 def vote_one(
-    neighbors: NDArray[np.int64], weights: NDArray[np.float32], Y: sparse.csr_array, m: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    neighbors: NDArray[np.int32], weights: NDArray[np.float32], Y: sparse.csr_array, m: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """:func:`~pysldl.kernels.voting.vote_top` for one row: ``neighbors`` and ``weights`` of shape (1, k)."""
     there = neighbors[0] >= 0
     starts, ends = Y.indptr[neighbors[0, there]], Y.indptr[neighbors[0, there] + 1]
@@ -66,7 +66,7 @@ def vote_one(
 
 
 def score_one(
-    X: sparse.csr_array, labels: NDArray[np.int64], W: sparse.csr_array, bias: NDArray[np.float32]
+    X: sparse.csr_array, labels: NDArray[np.int32], W: sparse.csr_array, bias: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """:func:`~pysldl.kernels.candidates.score_candidates` for one row: ``labels`` of shape (1, m)."""
     x = np.zeros(X.shape[1], dtype=np.float32)
@@ -121,13 +121,13 @@ def _compile() -> _Loops:
 
 def _best(
     numbers: NDArray[np.integer], values: NDArray[np.float32], k: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The k largest values, best first, ties to the lower of the ascending ``numbers``; padded with -1 and 0."""
     if len(values) > k:
         reached = values >= np.partition(values, len(values) - k)[len(values) - k]
         numbers, values = numbers[reached], values[reached]
     order = np.argsort(-values, kind="stable")[:k]
-    found = np.full((1, k), -1, dtype=np.int64)
+    found = np.full((1, k), -1, dtype=np.int32)
     best = np.zeros((1, k), dtype=np.float32)
     found[0, : len(order)] = numbers[order]
     best[0, : len(order)] = values[order]

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.kernels import compiled
+from pysldl.kernels import compiled, in_parts
+from pysldl.kernels.best import compiled_best
 from pysldl.kernels.one_row import search_one
 from pysldl.topk import top_k
 
@@ -21,7 +22,7 @@ def search_postings(
     postings: sparse.csr_array,
     k: int,
     leave_out: NDArray[np.integer] | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The k rows with the largest inner product with each query, best first.
 
     Parameters
@@ -36,7 +37,7 @@ def search_postings(
 
     Returns
     -------
-    rows : ndarray of shape (n_queries, k), int64
+    rows : ndarray of shape (n_queries, k), int32
         -1 where fewer rows share a term with the query. Ties go to the lower row.
     products : ndarray of shape (n_queries, k), float32
         0 beside a row of -1.
@@ -45,11 +46,11 @@ def search_postings(
     if queries.shape[0] == 1:
         return search_one(queries, postings, k, int(left_out[0]))
     if compiled():
-        found = _compiled_search()(
-            queries.indptr, queries.indices, queries.data, postings.indptr, postings.indices, postings.data,
-            postings.shape[1], k, left_out,
+        parts = in_parts(
+            _compiled_search(), queries.shape[0], queries.indptr, queries.indices, queries.data,
+            postings.indptr, postings.indices, postings.data, postings.shape[1], k, left_out,
         )  # fmt: skip
-        return found
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     return _plain_search(queries, postings, k, left_out)
 
 
@@ -63,8 +64,8 @@ def heaviest_terms(X: sparse.csr_array, n_terms: int) -> sparse.csr_array:
 
 def _plain_search(
     queries: sparse.csr_array, postings: sparse.csr_array, k: int, left_out: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    rows = np.full((queries.shape[0], k), -1, dtype=np.int64)
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    rows = np.full((queries.shape[0], k), -1, dtype=np.int32)
     products = np.zeros((queries.shape[0], k), dtype=np.float32)
     for start in range(0, queries.shape[0], PLAIN_BLOCK):
         block = slice(start, start + PLAIN_BLOCK)
@@ -79,80 +80,40 @@ def _plain_search(
 
 @cache
 def _compiled_search() -> Any:
-    from numba import njit, prange
+    from numba import njit
 
-    @njit(parallel=True, cache=True)
-    def search(qp, qi, qd, pp, pi, pd, n_rows, k, left_out):  # type: ignore[no-untyped-def]
-        n_queries = len(qp) - 1
-        rows = np.full((n_queries, k), -1, np.int64)
-        products = np.zeros((n_queries, k), np.float32)
-        n_parts = 64  # more parts than threads, so that long postings do not leave a thread idle
-        for part in prange(n_parts):
-            total = np.zeros(n_rows, np.float32)
-            touched = np.empty(n_rows, np.int32)
-            met_by = np.full(n_rows, -1, np.int64)
-            heap_value = np.empty(k, np.float32)
-            heap_row = np.empty(k, np.int64)
-            for query in range(n_queries * part // n_parts, n_queries * (part + 1) // n_parts):
-                n_touched = 0
-                for at in range(qp[query], qp[query + 1]):
-                    feature, value = qi[at], qd[at]
-                    for place in range(pp[feature], pp[feature + 1]):
-                        row = pi[place]
-                        if met_by[row] != query:
-                            met_by[row] = query
-                            touched[n_touched] = row
-                            n_touched += 1
-                        total[row] += value * pd[place]
-                size = 0
-                for t in range(n_touched):
-                    row = touched[t]
-                    value = total[row]
-                    total[row] = 0
-                    if value <= 0 or row == left_out[query]:
-                        continue
-                    # A heap whose root is the worst kept: smallest product, of equals the highest row.
-                    if size < k:
-                        child = size
-                        size += 1
-                        heap_value[child], heap_row[child] = value, row
-                        while child > 0:
-                            parent = (child - 1) >> 1
-                            if heap_value[parent] > heap_value[child] or (
-                                heap_value[parent] == heap_value[child] and heap_row[parent] < heap_row[child]
-                            ):
-                                heap_value[parent], heap_value[child] = heap_value[child], heap_value[parent]
-                                heap_row[parent], heap_row[child] = heap_row[child], heap_row[parent]
-                                child = parent
-                            else:
-                                break
-                    elif value > heap_value[0] or (value == heap_value[0] and row < heap_row[0]):
-                        heap_value[0], heap_row[0] = value, row
-                        parent = 0
-                        while True:
-                            child = 2 * parent + 1
-                            if child >= k:
-                                break
-                            if child + 1 < k and (
-                                heap_value[child + 1] < heap_value[child]
-                                or (
-                                    heap_value[child + 1] == heap_value[child] and heap_row[child + 1] > heap_row[child]
-                                )
-                            ):
-                                child += 1
-                            if heap_value[child] < heap_value[parent] or (
-                                heap_value[child] == heap_value[parent] and heap_row[child] > heap_row[parent]
-                            ):
-                                heap_value[parent], heap_value[child] = heap_value[child], heap_value[parent]
-                                heap_row[parent], heap_row[child] = heap_row[child], heap_row[parent]
-                                parent = child
-                            else:
-                                break
-                by_row = np.argsort(heap_row[:size])
-                order = by_row[np.argsort(-heap_value[:size][by_row], kind="mergesort")]
-                for place in range(size):
-                    rows[query, place] = heap_row[order[place]]
-                    products[query, place] = heap_value[order[place]]
+    offer, drain = compiled_best()
+
+    @njit(nogil=True, cache=True)
+    def search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):  # type: ignore[no-untyped-def]
+        rows = np.full((stop - start, k), -1, np.int32)
+        products = np.zeros((stop - start, k), np.float32)
+        total = np.zeros(n_rows, np.float32)
+        met = np.empty(n_rows + 1, np.int32)
+        nothing, barely = np.float32(0.0), np.float32(1e-30)
+        heap_value = np.empty(k, np.float32)
+        heap_row = np.empty(k, np.int32)
+        for query in range(start, stop):
+            n_met = 0
+            for at in range(qp[query], qp[query + 1]):
+                value = qd[at]
+                for place in range(np.uint64(pp[qi[at]]), np.uint64(pp[qi[at] + 1])):
+                    # No branch in here: whether a row was met before cannot be foreseen, and a wrong guess costs more
+                    # than the rest. A sum that comes back to nothing stays met.
+                    row = np.uint32(pi[place])
+                    before = total[row]
+                    after = before + value * pd[place]
+                    met[n_met] = row
+                    n_met += int(before == nothing)
+                    total[row] = after if after != nothing else barely
+            size = 0
+            for at in range(n_met):
+                row = met[at]
+                value = total[row]
+                total[row] = nothing
+                if value > barely and row != left_out[query]:
+                    size = offer(heap_value, heap_row, size, value, row)
+            drain(heap_value, heap_row, size, products[query - start], rows[query - start])
         return rows, products
 
     return search

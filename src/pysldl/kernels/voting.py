@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.kernels import compiled
+from pysldl.kernels import compiled, in_parts
+from pysldl.kernels.best import compiled_best
 from pysldl.kernels.one_row import vote_one
 from pysldl.topk import top_k
 
@@ -17,13 +18,13 @@ PLAIN_BLOCK = 4096
 
 
 def vote_top(
-    neighbors: NDArray[np.int64], weights: NDArray[np.float32], Y: sparse.csr_array, m: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    neighbors: NDArray[np.int32], weights: NDArray[np.float32], Y: sparse.csr_array, m: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The m labels with the most votes of every row, best first, ties to the lower label.
 
     Parameters
     ----------
-    neighbors : ndarray of shape (n_rows, k), int64
+    neighbors : ndarray of shape (n_rows, k), int32
         Rows of ``Y``; -1 for none.
     weights : ndarray of shape (n_rows, k), float32
         The weight of each neighbour's vote, above 0.
@@ -31,7 +32,7 @@ def vote_top(
 
     Returns
     -------
-    labels : ndarray of shape (n_rows, m), int64
+    labels : ndarray of shape (n_rows, m), int32
         -1 where fewer labels have a vote.
     votes : ndarray of shape (n_rows, m), float32
         0 beside a label of -1.
@@ -39,8 +40,9 @@ def vote_top(
     if len(neighbors) == 1:
         return vote_one(neighbors, weights, Y, m)
     if compiled():
-        return _compiled_vote()(neighbors, weights, Y.indptr, Y.indices, Y.shape[1], m)
-    labels = np.full((len(neighbors), m), -1, dtype=np.int64)
+        parts = in_parts(_compiled_vote(), len(neighbors), neighbors, weights, Y.indptr, Y.indices, Y.shape[1], m)
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    labels = np.full((len(neighbors), m), -1, dtype=np.int32)
     votes = np.zeros((len(neighbors), m), dtype=np.float32)
     for start in range(0, len(neighbors), PLAIN_BLOCK):
         block = slice(start, start + PLAIN_BLOCK)
@@ -56,39 +58,36 @@ def vote_top(
 
 @cache
 def _compiled_vote() -> Any:
-    from numba import njit, prange
+    from numba import njit
 
-    @njit(parallel=True, cache=True)
-    def vote(neighbors, weights, yp, yi, n_labels, m):  # type: ignore[no-untyped-def]
-        n_rows, k = neighbors.shape
-        labels = np.full((n_rows, m), -1, np.int64)
-        votes = np.zeros((n_rows, m), np.float32)
-        n_parts = 64
-        for part in prange(n_parts):
-            total = np.zeros(n_labels, np.float32)
-            touched = np.empty(n_labels, np.int64)
-            met_by = np.full(n_labels, -1, np.int64)
-            for row in range(n_rows * part // n_parts, n_rows * (part + 1) // n_parts):
-                n_touched = 0
-                for j in range(k):
-                    neighbor = neighbors[row, j]
-                    if neighbor < 0:
-                        continue
-                    for at in range(yp[neighbor], yp[neighbor + 1]):
-                        label = yi[at]
-                        if met_by[label] != row:
-                            met_by[label] = row
-                            touched[n_touched] = label
-                            n_touched += 1
-                        total[label] += weights[row, j]
-                voted = np.sort(touched[:n_touched])
-                order = np.argsort(-total[voted], kind="mergesort")
-                for place in range(min(m, n_touched)):
-                    label = voted[order[place]]
-                    labels[row, place] = label
-                    votes[row, place] = total[label]
-                for label in voted:
-                    total[label] = 0
+    offer, drain = compiled_best()
+
+    @njit(nogil=True, cache=True)
+    def vote(start, stop, neighbors, weights, yp, yi, n_labels, m):  # type: ignore[no-untyped-def]
+        labels = np.full((stop - start, m), -1, np.int32)
+        votes = np.zeros((stop - start, m), np.float32)
+        total = np.zeros(n_labels, np.float32)
+        voted = np.empty(n_labels, np.int32)
+        heap_vote = np.empty(m, np.float32)
+        heap_label = np.empty(m, np.int32)
+        for row in range(start, stop):
+            n_voted = 0
+            for slot in range(neighbors.shape[1]):
+                neighbor, weight = neighbors[row, slot], weights[row, slot]
+                if neighbor < 0 or weight <= 0:
+                    continue
+                for at in range(yp[neighbor], yp[neighbor + 1]):
+                    label = yi[at]
+                    if total[label] == 0:
+                        voted[n_voted] = label
+                        n_voted += 1
+                    total[label] += weight
+            size = 0
+            for at in range(n_voted):
+                label = voted[at]
+                size = offer(heap_vote, heap_label, size, total[label], label)
+                total[label] = 0
+            drain(heap_vote, heap_label, size, votes[row - start], labels[row - start])
         return labels, votes
 
     return vote

@@ -1,0 +1,64 @@
+"""How much the vote of each neighbour counts, and how to choose that."""
+
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.kernels.voting import vote_top
+from pysldl.metrics import evaluate
+
+__all__ = ["NEIGHBORS", "TEMPERATURES", "best_votes", "shares"]
+
+# What is tried where nothing is asked for; the first of equals is taken.
+TEMPERATURES = (0.05, 0.03, 0.08, 0.02, 0.15, 0.3)
+NEIGHBORS = (50, 30, 20, 10, 100)
+FAINTEST = np.float32(1e-30)
+
+
+def shares(neighbors: NDArray[np.int32], similarities: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
+    """Weights ``exp((s - s_max) / temperature)``, scaled to sum to 1 in every row; 0 where there is no neighbour.
+
+    Parameters
+    ----------
+    neighbors, similarities : ndarrays of shape (n_rows, k)
+        Best first; -1 for none.
+    """
+    if similarities.shape[1] == 0:
+        return similarities
+    weights = np.exp((similarities - similarities[:, :1]) / np.float32(temperature))
+    np.maximum(weights, FAINTEST, out=weights)  # a neighbour that is there has a vote
+    weights[neighbors < 0] = 0.0
+    totals = weights.sum(axis=1, keepdims=True)
+    return np.divide(weights, totals, out=weights, where=totals > 0)
+
+
+def best_votes(
+    found: tuple[NDArray[np.int32], NDArray[np.float32]],
+    Y: sparse.csr_array,
+    rows: NDArray[np.integer],
+    counts: tuple[int, ...],
+    temperatures: tuple[float, ...],
+) -> tuple[int, float]:
+    """The number of neighbours and the temperature whose votes have the largest sum of P@1, P@5 and nDCG@5.
+
+    Parameters
+    ----------
+    found : ndarrays of shape (n_rows, k)
+        Neighbours of the rows, themselves left out, and their similarities, best first.
+    Y : csr_array of shape (n_samples, n_labels)
+    rows : array of int of shape (n_rows,)
+        Which training rows they are.
+    """
+    own = Y[rows]
+
+    def quality(setting: tuple[int, float]) -> float:
+        k, temperature = setting
+        neighbors, similarities = np.ascontiguousarray(found[0][:, :k]), found[1][:, :k]
+        labels, _ = vote_top(neighbors, shares(neighbors, similarities, temperature), Y, 5)
+        told = evaluate(own, labels, ks=(1, 5))
+        return told["P@1"] + told["P@5"] + told["nDCG@5"]
+
+    k, temperature = max(product(counts, temperatures), key=quality)
+    return min(k, Y.shape[0]), float(temperature)

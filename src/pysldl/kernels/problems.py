@@ -1,0 +1,89 @@
+"""Candidates of rows, turned round: the rows of every label's classifier."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.kernels import compiled
+
+__all__ = ["LabelRows", "rows_of_labels"]
+
+
+class LabelRows(NamedTuple):
+    """The rows of every label: ``rows[indptr[l]:indptr[l + 1]]`` belong to label l.
+
+    Row i stands there as ``i`` if it has the label, and as ``~i`` if not.
+    """
+
+    indptr: NDArray[np.int64]
+    rows: NDArray[np.int32]
+
+
+def rows_of_labels(
+    candidates: NDArray[np.int32], Y: sparse.csr_array, left_out: NDArray[np.integer] | None = None
+) -> LabelRows:
+    """The rows that have a label, and the rows that were offered it and do not have it, both ascending.
+
+    Parameters
+    ----------
+    candidates : ndarray of shape (n_samples, m), int32
+        Different labels of every row; -1 for none.
+    Y : csr_array of shape (n_samples, n_labels)
+    left_out : array of int, optional
+        Rows that take no part.
+    """
+    kept = np.ones(Y.shape[0], dtype=np.bool_)
+    if left_out is not None:
+        kept[left_out] = False
+    if compiled():
+        return LabelRows(*_compiled_turn()(candidates, Y.indptr, Y.indices, Y.shape[1], kept))
+    offered = candidates >= 0
+    row = np.concatenate([np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)), np.nonzero(offered)[0]])
+    label = np.concatenate([Y.indices, candidates[offered]]).astype(np.int64)
+    _, first = np.unique(label * Y.shape[0] + row, return_index=True)  # where a row has the label, that comes first
+    first = first[kept[row[first]]]
+    counts = np.bincount(label[first], minlength=Y.shape[1])
+    signed = np.where(first < Y.nnz, row[first], ~row[first]).astype(np.int32)
+    return LabelRows(np.concatenate([[0], np.cumsum(counts)]), signed)
+
+
+@cache
+def _compiled_turn() -> Any:
+    from numba import njit
+
+    @njit(nogil=True, cache=True)
+    def turn(candidates, yp, yi, n_labels, kept):  # type: ignore[no-untyped-def]
+        n_samples, m = candidates.shape
+        indptr = np.zeros(n_labels + 1, np.int64)
+        has = np.full(n_labels, -1, np.int32)
+        for row in range(n_samples):
+            if kept[row]:
+                for at in range(yp[row], yp[row + 1]):
+                    has[yi[at]] = row
+                    indptr[yi[at] + 1] += 1
+                for slot in range(m):
+                    label = candidates[row, slot]
+                    if label >= 0 and has[label] != row:
+                        indptr[label + 1] += 1
+        indptr = np.cumsum(indptr)
+        place = indptr[:-1].copy()
+        rows = np.empty(indptr[-1], np.int32)
+        has[:] = -1
+        for row in range(n_samples):
+            if kept[row]:
+                for at in range(yp[row], yp[row + 1]):
+                    label = yi[at]
+                    has[label] = row
+                    rows[place[label]] = row
+                    place[label] += 1
+                for slot in range(m):
+                    label = candidates[row, slot]
+                    if label >= 0 and has[label] != row:
+                        rows[place[label]] = ~row
+                        place[label] += 1
+        return indptr, rows
+
+    return turn
