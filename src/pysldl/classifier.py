@@ -15,6 +15,7 @@ from pysldl.base import LabelRanker
 from pysldl.calibration import ScoreCalibration
 from pysldl.decoding import LinearRanker, NeighborDecoder
 from pysldl.decoding.base import Decoder
+from pysldl.decoding.joint import CodedRows
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
 from pysldl.exceptions import DataError
@@ -91,6 +92,7 @@ class SLDLClassifier(OnlineLearning):
         "ranker_",
         "training_features_",
         "training_labels_",
+        "training_excerpts_",
     )
 
     def __init__(
@@ -131,29 +133,49 @@ class SLDLClassifier(OnlineLearning):
         self._require_memory(X, Y)
         X = self._scaled(X)
         held = None
-        if self.calibrate and self.target_kind_ != "classes" and self.ranker_ is None:
+        calibrates = self.calibrate and self.target_kind_ != "classes" and self.ranker_ is None
+        if calibrates or self.decoder_.works_on == "both":
             held = rng.permutation(X.shape[0])[:CALIBRATION_ROWS]
         Z: Any
         if self.decoder_.works_on == "features":
-            self.embedding_, self.mapping_, Z, codes = None, None, X, X
+            self.embedding_, self.mapping_, Z = None, None, X
         else:
-            Z, codes = self._fit_codes(X, Y, held)
+            Z = self._fit_codes(X, Y, held)
+            if held is not None and self.mapping_.held_rows_ is not None:
+                held = self.mapping_.held_rows_
+        codes = self._rows_to_decode(X)
         self.decoder_.fit(codes, Y)
+        if held is not None:
+            self.decoder_.choose(self._left_out_rows(codes, Z, held), held, codes)
         self._keep_rows(X.copy() if self.online and not self.normalize else X, Y)
         if self.ranker_ is not None:
             self._fit_ranker(self.ranker_, X, codes, Y, rng)
-        if held is not None:
+        if held is not None and calibrates:
             self.calibration_ = self._calibrated(codes, Z, Y, held)
 
-    def _fit_codes(
-        self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None
-    ) -> tuple[Any, NDArray[np.float32]]:
-        """Fit stages 1 and 2; returns the targets and the codes of the training rows."""
+    def _fit_codes(self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None) -> Any:
+        """Fit stages 1 and 2; returns the targets of the training rows."""
         if self.online:
             self.mapping_.set_params(keep_normal_equations=True)
         Z = self.embedding_.fit(Y, progress=self.progress, memory_limit=self.memory_limit).transform(Y)
         self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
-        return Z, self.mapping_.predict(X)
+        return Z
+
+    def _rows_to_decode(self, X: Any) -> Any:
+        """What the decoder works on: features as they are, their codes, or both."""
+        if self.mapping_ is None:
+            return X
+        codes = self.mapping_.predict(X)
+        return CodedRows(codes, X) if self.decoder_.works_on == "both" else codes
+
+    def _left_out_rows(self, codes: Any, Z: Any, rows: NDArray[np.integer]) -> Any:
+        """Training rows as they look to a mapping that never saw them, with targets ``Z`` of all rows."""
+        own = codes[rows]
+        if self.mapping_ is None:
+            return own
+        if isinstance(own, CodedRows):
+            return CodedRows(self.mapping_.leave_one_out(own.codes, Z[rows]), own.features)
+        return self.mapping_.leave_one_out(own, Z[rows])
 
     def _fit_ranker(
         self, ranker: LinearRanker, X: Any, codes: Any, Y: sparse.csr_array, rng: np.random.RandomState
@@ -180,7 +202,7 @@ class SLDLClassifier(OnlineLearning):
 
     def _score_rows(self, X: Any) -> Any:
         X = self._scaled(X)
-        codes = X if self.mapping_ is None else self.mapping_.predict(X)
+        codes = self._rows_to_decode(X)
         if self.ranker_ is None:
             return self.decoder_.scores(codes)
         width = min(self.ranker_.n_candidates, len(self.label_names_))
@@ -216,8 +238,11 @@ class SLDLClassifier(OnlineLearning):
             evidence = self.decoder_.evidence(row, column)
             by_feature, constant = evidence.direction[features], 0.0
         else:
-            evidence = self.decoder_.evidence(self.mapping_.predict(X)[0], column)
+            code = self._rows_to_decode(X)
+            evidence = self.decoder_.evidence(code if isinstance(code, CodedRows) else code[0], column)
             by_feature = self.mapping_.coef_[features] @ evidence.direction
+            if evidence.feature_direction is not None:
+                by_feature = by_feature + evidence.feature_direction[features]
             constant = float(self.mapping_.intercept_ @ evidence.direction)
         score, meaning = evidence.score, evidence.meaning
         if self.ranker_ is not None:
@@ -294,12 +319,14 @@ class SLDLClassifier(OnlineLearning):
         width = getattr(embedding, "n_components", n_labels)
         codes = 4 * n_samples * width
         stages = {"decoder": 12 * n_nonzeros}
-        if decoder.works_on == "codes":
+        if decoder.works_on != "features":
             stages = {
                 "embedding": embedding.memory(n_labels, n_pairs=n_pairs, limit=self.memory_limit),
                 "mapping": codes + mapping.memory(n_samples, n_features, n_nonzeros, width),
                 "decoder": codes + decoder.memory(n_samples, width, n_labels),
             }
+            if decoder.works_on == "both":
+                stages["decoder"] += 24 * n_nonzeros
         if self.ranker is not None:
             stages["ranker"] = self.ranker.memory(n_samples, n_features)
         return stages
@@ -345,10 +372,8 @@ class SLDLClassifier(OnlineLearning):
     def _online_features(self, X: Any) -> Any:
         return self._scaled(self._features(X, reset=False))
 
-    def _calibrated(
-        self, codes: NDArray[np.float32], Z: Any, Y: sparse.csr_array, rows: NDArray[np.integer]
-    ) -> ScoreCalibration:
-        left_out = codes[rows] if self.mapping_ is None else self.mapping_.leave_one_out(codes[rows], Z[rows])
+    def _calibrated(self, codes: Any, Z: Any, Y: sparse.csr_array, rows: NDArray[np.integer]) -> ScoreCalibration:
+        left_out = self._left_out_rows(codes, Z, rows)
         block = self._rows_at_once()
         scores = [
             self.decoder_.left_out_scores(left_out[start : start + block], rows[start : start + block], codes, Y)

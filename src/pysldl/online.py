@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
 from pysldl.base import LabelRanker
+from pysldl.decoding.joint import CodedRows
 from pysldl.decoding.ranker_growth import grown_ranker
 from pysldl.exceptions import DataError, NotOnlineError
 from pysldl.kernels import with_small_indices
@@ -143,6 +144,8 @@ class OnlineLearning(LabelRanker):
             targets = [None if rows is None else (rows[0], embedding.transform(rows[1])) for rows in (added, removed)]
             mapping = copy(mapping).update(X, embedding.transform(Y), added=targets[0], removed=targets[1])
             codes = mapping.predict(X)
+            if self.decoder_.works_on == "both":
+                codes = CodedRows(codes, X)
         # Every code moves with the mapping, so the neighbours are indexed anew: one product with the features.
         decoder = copy(self.decoder_).fit(codes, Y)
         if ranker is not None:

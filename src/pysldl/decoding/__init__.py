@@ -2,8 +2,16 @@
 
 from pysldl.decoding.blend import BlendDecoder
 from pysldl.decoding.features import FeatureNeighborDecoder
+from pysldl.decoding.joint import JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.ranker import LinearRanker
 from pysldl.decoding.readout import LinearReadout
 
-__all__ = ["BlendDecoder", "FeatureNeighborDecoder", "LinearRanker", "LinearReadout", "NeighborDecoder"]
+__all__ = [
+    "BlendDecoder",
+    "FeatureNeighborDecoder",
+    "JointNeighborDecoder",
+    "LinearRanker",
+    "LinearReadout",
+    "NeighborDecoder",
+]

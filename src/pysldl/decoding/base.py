@@ -40,36 +40,43 @@ class LatentEvidence:
         of the features.
     meaning : str
         What the linear terms add up to, in words.
+    feature_direction : ndarray of shape (n_features,) or None
+        The same for what a decoder reads off the features beside the code.
     """
 
     score: float
     votes: list[NeighborVote]
     direction: NDArray[np.floating]
     meaning: str
+    feature_direction: NDArray[np.floating] | None = None
 
 
 class Decoder(BaseEstimator):
-    """Latent codes, or features where ``works_on`` says so, to label scores."""
+    """Latent codes, features, or both (:class:`~pysldl.decoding.joint.CodedRows`), as ``works_on`` says, to scores."""
 
     _saved_state: tuple[str, ...] = ()
-    works_on: Literal["codes", "features"] = "codes"
+    works_on: Literal["codes", "features", "both"] = "codes"
     scores_are_sparse: bool = False
 
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         """Learn from training codes ``Z`` (n_samples, n_components) and their labels ``Y`` (n_samples, n_labels)."""
         raise NotImplementedError
 
+    def choose(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
+        """Choose what was left open, on training ``rows`` as they look to a mapping that never saw them."""
+        return self
+
     def scores(self, Z: NDArray[np.float32]) -> Any:
         """Scores of codes, (n_rows, n_labels): CSR (unstored labels are not predicted) or dense."""
         raise NotImplementedError
 
-    def candidates(self, Z: Any, m: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def candidates(self, Z: Any, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The m best labels of every row and their scores, best first; -1 and 0 where a row has fewer."""
         return _best(self.scores(Z), m)
 
     def left_out_candidates(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The same for training ``rows`` that may not speak for themselves."""
         return _best(self.left_out_scores(Z_left_out, rows, Z, Y), m)
 
@@ -132,6 +139,6 @@ def with_prior(votes: sparse.csr_array, silent: Any, prior: sparse.csr_array) ->
     return votes
 
 
-def _best(scores: Any, m: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _best(scores: Any, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     labels, best = top_k(scores, m)
-    return labels, np.where(labels < 0, 0.0, best).astype(np.float32)
+    return labels.astype(np.int32), np.where(labels < 0, 0.0, best).astype(np.float32)

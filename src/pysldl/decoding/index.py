@@ -6,15 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-__all__ = ["ExactIndex", "unit_rows"]
+from pysldl.kernels.nearest import largest
+
+__all__ = ["ExactIndex", "NeighborIndex", "unit_rows"]
 
 BLOCK_BYTES = 64 << 20
 # What the neighbours of a few queries take while their distances are computed: little enough for a processor's cache.
 CACHE_BYTES = 2 << 20
 
 
-class ExactIndex(BaseEstimator):
-    """Exact search, in blocks of queries whose similarities fit into 64 MB.
+class NeighborIndex(BaseEstimator):
+    """What every index offers: :meth:`fit`, and neighbours by cosine with or without exact distances.
 
     Attributes
     ----------
@@ -22,13 +24,23 @@ class ExactIndex(BaseEstimator):
         The indexed vectors, scaled to length 1; zero vectors stay zero.
     """
 
-    _saved_state = ("vectors_",)
+    _saved_state: tuple[str, ...] = ("vectors_",)
     vectors_: NDArray[np.float32]
 
     def fit(self, Z: Any, y: object = None) -> Self:
         """Index the rows of ``Z``, of shape (n_vectors, n_components)."""
         self.vectors_ = unit_rows(Z)
         return self
+
+    def nearest(
+        self, Q: NDArray[np.float32], k: int, *, leave_out: NDArray[np.integer] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The k vectors with the largest product with each query, best first, and the products, in single precision.
+
+        Parameters are those of :meth:`search`, with queries of length 1. An index that does not look everywhere may
+        find fewer: -1, and a product of -1.
+        """
+        raise NotImplementedError
 
     def search(
         self, Q: Any, k: int, *, leave_out: NDArray[np.integer] | None = None
@@ -53,25 +65,15 @@ class ExactIndex(BaseEstimator):
             Cosine distances (Eq. 19); 1 where the query or the vector is zero.
         """
         Q = unit_rows(Q, np.float64)
-        n_vectors, width = self.vectors_.shape
-        neighbors = np.empty((len(Q), k), dtype=np.int64)
-        distances = np.empty((len(Q), k), dtype=np.float64)
-        block = max(1, BLOCK_BYTES // max(4 * n_vectors, 16 * k * width))
-        for start in range(0, len(Q), block):
-            rows = slice(start, start + block)
-            cosine = Q[rows].astype(np.float32) @ self.vectors_.T
-            if leave_out is not None:
-                cosine[np.arange(len(cosine)), leave_out[rows]] = -np.inf
-            nearest = np.argpartition(cosine, n_vectors - k, axis=1)[:, n_vectors - k :]
-            nearest.sort(axis=1)  # so that equal distances are voted on in the order of the rows
-            exact = self._distances(Q[rows], nearest)
-            order = np.argsort(exact, axis=1, kind="stable")
-            neighbors[rows] = np.take_along_axis(nearest, order, axis=1)
-            distances[rows] = np.take_along_axis(exact, order, axis=1)
-        return neighbors, distances
+        nearest, _ = self.nearest(Q.astype(np.float32), k, leave_out=leave_out)
+        nearest = np.sort(nearest, axis=1)  # so that equal distances are voted on in the order of the rows
+        exact = self._distances(Q, nearest)
+        order = np.argsort(exact, axis=1, kind="stable")
+        neighbors = np.take_along_axis(nearest, order, axis=1).astype(np.int64)
+        return neighbors, np.take_along_axis(exact, order, axis=1)
 
-    def _distances(self, Q: NDArray[np.float64], neighbors: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Half the squared differences, (n_queries, k); 1 where the query or the vector is zero."""
+    def _distances(self, Q: NDArray[np.float64], neighbors: NDArray[np.integer]) -> NDArray[np.float64]:
+        """Half the squared differences, (n_queries, k); 1 where the query or the vector is zero, inf for none."""
         distances = np.empty(neighbors.shape)
         block = max(1, CACHE_BYTES // (12 * neighbors.shape[1] * Q.shape[1]))
         for start in range(0, len(Q), block):
@@ -81,7 +83,24 @@ class ExactIndex(BaseEstimator):
             distances[rows] = 0.5 * np.einsum("qkd,qkd->qk", difference, difference)
             distances[rows][np.logical_not(found.any(axis=-1))] = 1.0
         distances[np.logical_not(Q.any(axis=1))] = 1.0
+        distances[neighbors < 0] = np.inf
         return distances
+
+
+class ExactIndex(NeighborIndex):
+    """Looks at every vector, in blocks of queries whose similarities fit into 64 MB; nothing that is lost is sorted."""
+
+    def nearest(
+        self, Q: NDArray[np.float32], k: int, *, leave_out: NDArray[np.integer] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        neighbors = np.empty((len(Q), k), dtype=np.int32)
+        products = np.empty((len(Q), k), dtype=np.float32)
+        block = max(1, BLOCK_BYTES // max(4 * len(self.vectors_), 1))
+        for start in range(0, len(Q), block):
+            rows = slice(start, start + block)
+            similarity = Q[rows] @ self.vectors_.T
+            neighbors[rows], products[rows] = largest(similarity, k, None if leave_out is None else leave_out[rows])
+        return neighbors, products
 
 
 def unit_rows(Z: Any, dtype: Any = np.float32) -> NDArray[Any]:

@@ -123,7 +123,8 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             The targets Z; one-dimensional for a single one.
         leverage_of : array of int, optional
             Rows whose leverage (diagonal of the hat matrix) shall be kept as ``leverage_``, from which
-            :meth:`leave_one_out` derives what the model would say of a row it never saw.
+            :meth:`leave_one_out` derives what the model would say of a row it never saw. Not where
+            ``early_stopping`` holds rows out: those the model never saw in truth.
         progress : callable, optional
         """
         alphas = self._alphas()
@@ -144,7 +145,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if held is not None and len(alphas) > 1:
             self.alpha_ = choose_alpha(design.single(), targets, alphas, held, self.max_iter, stops_early=stops_early)
         self.held_rows_ = held if stops_early else None
-        solution = self._solve(design, targets, leverage_of, rng, progress)
+        solution = self._solve(design, targets, None if stops_early else leverage_of, rng, progress)
         self.leverage_ = solution.leverage
         self.n_iter_ = solution.n_iter
         self.tol_ = max(self.tol, solution.left) if stops_early else self.tol

@@ -1,0 +1,332 @@
+"""Neighbours by latent code and by original features together."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
+from pysldl.decoding.index import ExactIndex, unit_rows
+from pysldl.exceptions import DataError
+from pysldl.kernels import say_what_is_missing, with_small_indices
+from pysldl.kernels.nearest import pair_products
+from pysldl.kernels.postings import heaviest_terms, search_postings
+from pysldl.kernels.voting import vote_top
+from pysldl.metrics import evaluate
+
+__all__ = ["CodedRows", "JointNeighborDecoder"]
+
+# What is tried where nothing is asked for; the first of equals is taken, so the cheapest search comes first.
+WEIGHTS = (0.0, 1.0, 0.5, 0.25, 0.75, 0.1)
+TEMPERATURES = (0.05, 0.02, 0.1, 0.2)
+NEIGHBORS = (50, 10, 20, 30, 100)
+CHOOSING_ROWS = 1000
+# Up to so many features, and bytes, rows are searched as dense vectors: a plain product is then the fastest search.
+DENSE_FEATURES, DENSE_BYTES = 2048, 512 << 20
+
+Found = tuple[NDArray[np.int32], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """Latent codes (n_rows, n_components) and features (n_rows, n_features) of the same rows."""
+
+    codes: NDArray[np.float32]
+    features: Any
+
+    def __getitem__(self, rows: Any) -> "CodedRows":
+        return CodedRows(self.codes[rows], self.features[rows])
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+class JointNeighborDecoder(Decoder):
+    """Neighbours by ``weight * cos(z) + (1 - weight) * cos(x)``, who vote with ``exp((s - s_max) / temperature)``.
+
+    Rows of few features are searched exactly, as one dense vector of both parts. Of rows of many sparse features the
+    nearest by code and the nearest through an inverted index over the heaviest terms are taken together and compared
+    anew by both parts.
+
+    Parameters
+    ----------
+    n_neighbors, weight, temperature : int, float, float or None
+        None: chosen by the votes' P@1, P@5 and nDCG@5 on training rows that are left out of the search and,
+        in :class:`~pysldl.SLDLClassifier`, have codes of a mapping that never saw them.
+    n_terms : int
+        Terms of a query that are looked up in the inverted index.
+
+    Attributes
+    ----------
+    n_neighbors_, weight_, temperature_
+        As given or chosen.
+    vectors_ : ndarray of shape (n_samples, n_components [+ n_features]), float32
+        Unit codes, or, where the search is exact, both parts scaled by the roots of their weights.
+    postings_ : csr_array of shape (n_features, n_samples) or None
+        The inverted index; None where the search is exact.
+    Y_ : csr_array of shape (n_samples, n_labels)
+    prior_ : csr_array of shape (1, n_labels)
+        The answer for a row that is near to nothing.
+    """
+
+    works_on = "both"
+    scores_are_sparse = True
+    _saved_state = ("n_neighbors_", "weight_", "temperature_", "vectors_", "postings_", "Y_", "prior_")
+
+    def __init__(
+        self,
+        n_neighbors: int | None = None,
+        *,
+        weight: float | None = None,
+        temperature: float | None = None,
+        n_terms: int = 20,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weight = weight
+        self.temperature = temperature
+        self.n_terms = n_terms
+
+    def fit(self, Z: CodedRows, Y: sparse.csr_array) -> Self:  # type: ignore[override]
+        """Index training rows. What is to be chosen keeps what was chosen before, or a common value."""
+        if self.weight is not None and not 0 <= self.weight <= 1:
+            raise DataError(f"weight must lie in [0, 1], but is {self.weight!r}.")
+        if self.temperature is not None and not self.temperature > 0:
+            raise DataError(f"temperature must be above 0, but is {self.temperature!r}.")
+        say_what_is_missing()
+        asked = self._given("n_neighbors", NEIGHBORS)
+        if self.n_neighbors is not None:
+            neighbors_to_ask(asked, Y.shape[0])
+        self.n_neighbors_ = min(asked, Y.shape[0])
+        self.weight_ = float(self._given("weight", (0.5,)))
+        self.temperature_ = float(self._given("temperature", TEMPERATURES))
+        self.Y_ = Y
+        self.prior_ = label_prior(Y)
+        n_samples, n_features = Z.features.shape
+        self.postings_ = None
+        if n_features > DENSE_FEATURES or 4 * n_samples * n_features > DENSE_BYTES:
+            self.vectors_ = unit_rows(Z.codes)
+            self.postings_ = with_small_indices(sparse.csr_array(_unit_features(Z.features).T))
+            self._features = None
+        else:
+            self.vectors_ = _joined(Z, self.weight_)
+        return self
+
+    def choose(self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows) -> Self:
+        """Choose what was not given, on training ``rows`` with codes as if they had never been seen.
+
+        Parameters
+        ----------
+        Z_left_out : CodedRows
+            The rows, of which the first thousand are used.
+        rows : array of int
+            Their numbers.
+        Z : CodedRows
+            All training rows, as ``fit`` got them.
+        """
+        if None not in (self.weight, self.temperature, self.n_neighbors):
+            return self
+        Z_left_out, rows = Z_left_out[:CHOOSING_ROWS], rows[:CHOOSING_ROWS]
+        Y = self.Y_[rows]
+        weights = WEIGHTS if self.weight is None else (self.weight,)
+        temperatures = TEMPERATURES if self.temperature is None else (self.temperature,)
+        counts = NEIGHBORS if self.n_neighbors is None else (self.n_neighbors,)
+        most = min(max(counts), max(1, self.Y_.shape[0] - 1))
+        pairs, of_codes, of_features = self._both_similarities(Z_left_out, rows, Z, most)
+
+        def ranked(weight: float) -> Found:
+            return _best_pairs(pairs, weight * of_codes + np.float32(1 - weight) * of_features, most)
+
+        def quality(found: Found, temperature: float, k: int) -> float:
+            labels, _ = vote_top(found[0][:, :k], _shares(found[0][:, :k], found[1][:, :k], temperature), self.Y_, 5)
+            told = evaluate(Y, labels, ks=(1, 5))
+            return told["P@1"] + told["P@5"] + told["nDCG@5"]
+
+        by_weight = {weight: ranked(weight) for weight in weights}
+        middle = (temperatures[0], counts[0])
+        self.weight_ = float(max(weights, key=lambda weight: quality(by_weight[weight], *middle)))
+        settings = [(temperature, k) for temperature in temperatures for k in counts]
+        best = max(settings, key=lambda setting: quality(by_weight[self.weight_], *setting))
+        self.temperature_, self.n_neighbors_ = float(best[0]), min(best[1], self.Y_.shape[0])
+        if self.postings_ is None:
+            self.vectors_ = _joined(Z, self.weight_)
+        return self
+
+    def candidates(self, Z: CodedRows, m: int) -> tuple[Any, Any]:
+        return self._vote_top(self._search(Z, None), m)
+
+    def left_out_candidates(
+        self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
+    ) -> tuple[Any, Any]:
+        return self._vote_top(self._search(Z_left_out, rows), m)
+
+    def scores(self, Z: CodedRows) -> sparse.csr_array:  # type: ignore[override]
+        return self._vote(*self._search(Z, None))
+
+    def left_out_scores(  # type: ignore[override]
+        self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
+    ) -> sparse.csr_array:
+        return self._vote(*self._search(Z_left_out, rows))
+
+    def evidence(self, z: CodedRows, label: int) -> LatentEvidence:  # type: ignore[override]
+        """Why the one row of ``z`` got its score for ``label``."""
+        neighbors, similarities = self._search(z, None)
+        contributions = (_shares(neighbors, similarities, self.temperature_) * (neighbors >= 0))[0]
+        contributions *= self.Y_[np.maximum(neighbors[0], 0)][:, [label]].toarray().ravel()
+        voted = np.flatnonzero(contributions)
+        voted = voted[np.argsort(-contributions[voted], kind="stable")]
+        votes = [NeighborVote(int(neighbors[0, i]), float(similarities[0, i]), float(contributions[i])) for i in voted]
+        total = float(contributions.sum()) if (neighbors >= 0).any() else float(self.prior_[0, label])
+        share = contributions[voted] / total if total > 0 else contributions[voted]
+        # The mean similarity to the voters is linear in both parts, once their lengths are fixed.
+        width = z.codes.shape[1]
+        towards = share @ self.vectors_[neighbors[0, voted]]
+        if self.postings_ is None:
+            of_codes, of_features = np.sqrt(self.weight_) * towards[:width], np.sqrt(1 - self.weight_) * towards[width:]
+        else:
+            of_codes = self.weight_ * towards
+            of_features = (1 - self.weight_) * np.asarray(self.postings_[:, neighbors[0, voted]] @ share).ravel()
+        lengths = [float(np.linalg.norm(part)) for part in (z.codes, _values(z.features))]
+        return LatentEvidence(
+            total,
+            votes,
+            of_codes / max(lengths[0], 1e-30),
+            "similarity to the neighbours that carry the label",
+            feature_direction=of_features / max(lengths[1], 1e-30),
+        )
+
+    def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
+        return 4 * n_samples * n_components  # the features, or their transpose, the classifier counts with its input
+
+    # Search
+
+    def _search(self, Z: CodedRows, leave_out: NDArray[np.integer] | None) -> Found:
+        """Neighbours by both parts and their similarities, best first; -1 where there are fewer."""
+        k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - (leave_out is not None)))
+        if self.postings_ is None:
+            return _without_strangers(*self._index().nearest(_joined(Z, self.weight_), k, leave_out=leave_out))
+        pairs, of_codes, of_features = self._union(unit_rows(Z.codes), _unit_features(Z.features), leave_out, k)
+        return _best_pairs(pairs, self.weight_ * of_codes + np.float32(1 - self.weight_) * of_features, k)
+
+    def _union(
+        self, codes: NDArray[np.float32], features: sparse.csr_array, leave_out: NDArray[np.integer] | None, k: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
+        """The nearest by code and the nearest by features, each once, and both similarities of all of them."""
+        assert self.postings_ is not None
+        found = []
+        if self.weight_ > 0:
+            found.append(self._index().nearest(codes, k, leave_out=leave_out)[0])
+        if self.weight_ < 1:
+            queries = heaviest_terms(features, self.n_terms)
+            found.append(search_postings(queries, self.postings_, k, leave_out)[0].astype(np.int32))
+        pairs = _each_once(found)
+        return pairs, pair_products(codes, pairs, self.vectors_), pair_products(features, pairs, self._rows())
+
+    def _both_similarities(
+        self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows, k: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
+        """As :meth:`_union`, whatever the weight is so far."""
+        codes, features = unit_rows(Z_left_out.codes), _unit_features(Z_left_out.features)
+        if self.postings_ is not None:
+            before, self.weight_ = self.weight_, 0.5
+            try:
+                return self._union(codes, features, rows, k)
+            finally:
+                self.weight_ = before
+        parts = [(codes, unit_rows(Z.codes)), (unit_rows(_array(Z_left_out.features)), unit_rows(_array(Z.features)))]
+        pairs = _each_once([_index_of(own).nearest(q, k, leave_out=rows)[0] for q, own in parts])
+        of_codes, of_features = (pair_products(q, pairs, own) for q, own in parts)
+        return pairs, of_codes, of_features
+
+    def _index(self) -> ExactIndex:
+        return _index_of(self.vectors_)
+
+    def _rows(self) -> sparse.csr_array:
+        """The training features by rows, made from the inverted index when first needed and not saved."""
+        if getattr(self, "_features", None) is None:
+            self._features = with_small_indices(sparse.csr_array(self.postings_.T))  # type: ignore[union-attr]
+        return self._features
+
+    # Votes
+
+    def _vote_top(self, found: Found, m: int) -> tuple[Any, Any]:
+        return vote_top(found[0], _shares(*found, self.temperature_), self.Y_, m)
+
+    def _vote(self, neighbors: NDArray[np.int32], similarities: NDArray[np.float32]) -> sparse.csr_array:
+        there = neighbors >= 0
+        indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+        weights = _shares(neighbors, similarities, self.temperature_)
+        ballots = sparse.csr_array((weights[there], neighbors[there], indptr), (len(neighbors), self.Y_.shape[0]))
+        return with_prior(ballots @ self.Y_, np.logical_not(there.any(axis=1)), self.prior_)
+
+    def _given(self, name: str, common: tuple[Any, ...]) -> Any:
+        """The parameter; else what was chosen before; else what is common."""
+        given = getattr(self, name)
+        return getattr(self, f"{name}_", common[0]) if given is None else given
+
+
+def _joined(Z: CodedRows, weight: float) -> NDArray[np.float32]:
+    """Both parts side by side, so that one product is the joint similarity."""
+    codes, features = unit_rows(Z.codes), unit_rows(_array(Z.features))
+    codes *= np.float32(np.sqrt(weight))
+    features *= np.float32(np.sqrt(1 - weight))
+    return np.hstack([codes, features])
+
+
+def _index_of(vectors: NDArray[np.float32]) -> ExactIndex:
+    index = ExactIndex()
+    index.vectors_ = vectors  # their length carries the weight, so they are not to be scaled
+    return index
+
+
+def _each_once(found: list[NDArray[np.int32]]) -> NDArray[np.int32]:
+    """Rows of several searches side by side, ascending; -1 instead of a repetition."""
+    pairs = np.sort(np.hstack(found), axis=1)
+    pairs[:, 1:][pairs[:, 1:] == pairs[:, :-1]] = -1
+    return pairs
+
+
+def _best_pairs(pairs: NDArray[np.int32], similarities: NDArray[np.float32], k: int) -> Found:
+    """The k most similar of every row, best first, of equals the lower row."""
+    similarities = np.where(pairs < 0, np.float32(-np.inf), similarities)
+    order = np.argsort(-similarities, axis=1, kind="stable")[:, :k]
+    return _without_strangers(np.take_along_axis(pairs, order, axis=1), np.take_along_axis(similarities, order, axis=1))
+
+
+def _without_strangers(neighbors: NDArray[np.int32], similarities: NDArray[np.float32]) -> Found:
+    """A row that is similar in nothing has no neighbours: -1, similarity 0."""
+    strange = np.logical_not(similarities > 0)
+    return np.where(strange, np.int32(-1), neighbors), np.where(strange, np.float32(0.0), similarities)
+
+
+def _shares(neighbors: NDArray[np.int32], similarities: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
+    """Weights that sum to 1 in every row; 0 where there is no neighbour."""
+    weights = np.exp((similarities - similarities[:, :1]) / np.float32(temperature))
+    weights[neighbors < 0] = 0.0
+    totals = weights.sum(axis=1, keepdims=True)
+    return np.divide(weights, totals, out=weights, where=totals > 0)
+
+
+def _array(features: Any) -> NDArray[Any]:
+    return np.asarray(features.toarray() if sparse.issparse(features) else np.atleast_2d(features))
+
+
+def _values(features: Any) -> NDArray[Any]:
+    return np.asarray(features.data if sparse.issparse(features) else features)
+
+
+def _unit_features(features: Any) -> sparse.csr_array:
+    """Features as CSR in single precision, rows of length 1."""
+    rows = sparse.csr_array(features if sparse.issparse(features) else np.atleast_2d(features), dtype=np.float32)
+    lengths = np.sqrt(
+        np.bincount(_row_of_value(rows), weights=rows.data.astype(np.float64) ** 2, minlength=rows.shape[0])
+    )
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
+    return with_small_indices(
+        sparse.csr_array((rows.data * np.repeat(scale, np.diff(rows.indptr)), rows.indices, rows.indptr), rows.shape)
+    )
+
+
+def _row_of_value(rows: sparse.csr_array) -> NDArray[np.intp]:
+    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
