@@ -7,6 +7,7 @@ a process of its own and, once finished, is a JSON file in the results folder; w
 import argparse
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from measuring import Clock, WorkerError, answer, measured_apart
+from pysldl import SLDLClassifier
 from pysldl.experiments.files import slug, write_atomically
 from pysldl.experiments.tables import Cell, Row, Table, write_table
 from pysldl.metrics import evaluate
 from specification import check_preset, read_preset
 from stages import stages_watched
+
+# Beside the presets, the way through the latent space: sparse label graph, ridge regression, votes of neighbours.
+PIPELINES = {"latent": "paper(embedding=GaussianLabelEmbedding(128, cooccurrence='count', graph='sparse'))"}
+MEMORY_LIMIT_MB = 12e9 / 2**20
+MOST_GROWTH = 1.3
 
 LABELS_PER_ROW = 5
 TERMS_PER_ROW = 40
@@ -79,16 +86,22 @@ def _rows(columns: NDArray[np.int64], values: NDArray[np.float32], n_columns: in
     return sparse.csr_array((values.ravel(), columns.ravel().astype(np.int32), indptr), shape=(n_rows, n_columns))
 
 
+def read_pipeline(name: str) -> SLDLClassifier:
+    """A classifier by its name here, or as :func:`~specification.read_preset` takes it."""
+    return read_preset(PIPELINES.get(name, name))
+
+
 def measure(options: dict[str, Any]) -> dict[str, Any]:
     """One number of labels: seconds and memory of every stage of fit and of prediction."""
     n_rows, n_test = options["rows"], options["test_rows"]
     X, Y = zipf_rows(n_rows + n_test, options["features"], options["labels"], options["exponent"], seed=0)
     X, X_test, Y, Y_test = X[:n_rows], X[n_rows:], Y[:n_rows], Y[n_rows:]
     clock = Clock()
-    with clock("warm-up"):
+    with clock("warm-up"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         few = slice(0, WARM_UP_ROWS)
-        read_preset(options["preset"]).fit(X[few], Y[few]).predict_topk(X_test[few], k=5)
-    classifier = read_preset(options["preset"])
+        read_pipeline(options["preset"]).fit(X[few], Y[few]).predict_topk(X_test[few], k=5)
+    classifier = read_pipeline(options["preset"])
     with stages_watched(clock, classifier):
         with clock("fit"):
             classifier.fit(X, Y)
@@ -132,16 +145,46 @@ def as_table(runs: list[dict[str, Any]], caption: str, failures: list[str]) -> T
         ("labels seen", *stages, "fit s", "predict s", "peak MiB", "P@1"),
         tuple(Row(f"{run['n_labels']:,}", cells(run)) for run in runs),
         footer=_growth(runs, stages),
-        notes=('"fit" and "predict" without a stage: what lies between the stages.', *failures),
+        notes=('"fit" and "predict" without a stage: what lies between the stages.', *verdicts(runs), *failures),
     )
+
+
+def verdicts(runs: list[dict[str, Any]]) -> list[str]:
+    """Whether memory stays within its limit, and the growth of mapping and decoding within theirs."""
+    if not runs:
+        return []
+    base, most = _compared(runs)
+    peak = most["peak_mb"]
+    lines = [
+        f"Peak at {most['n_labels']:,} labels {peak * 2**20 / 1e9:.2f} GB: "
+        f"{'within' if peak <= MEMORY_LIMIT_MB else 'over'} the limit of 12 GB."
+    ]
+    for name, stages in (("Mapping", ("mapping",)), ("Decoding", ("decoder", "ranker"))):
+        before, now = (_seconds_of(run, stages) for run in (base, most))
+        if most is not base and before > 0:
+            lines.append(
+                f"{name} from {base['n_labels']:,} to {most['n_labels']:,} labels: {before:.2f} s to {now:.2f} s, "
+                f"{now / before:.2f} times, {'within' if now <= MOST_GROWTH * before else 'over'} the limit of "
+                f"{MOST_GROWTH}."
+            )
+    return lines
+
+
+def _compared(runs: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The run with ten thousand labels (or the fewest), and the one with the most."""
+    return next((run for run in runs[:-1] if run["n_labels"] == 10_000), runs[0]), runs[-1]
+
+
+def _seconds_of(run: dict[str, Any], stages: tuple[str, ...]) -> float:
+    """Seconds of some stages, in fit and in prediction."""
+    return sum(spent["seconds"] for path, spent in run["stages"].items() if path.rpartition("/")[2] in stages)
 
 
 def _growth(runs: list[dict[str, Any]], stages: list[str]) -> tuple[Row, ...]:
     """How many times longer everything takes with the most labels than with ten thousand (or the fewest)."""
     if len(runs) < 2:
         return ()
-    base = next((run for run in runs[:-1] if run["n_labels"] == 10_000), runs[0])
-    most = runs[-1]
+    base, most = _compared(runs)
 
     def seconds(run: dict[str, Any], stage: str) -> float:
         return run["stages"].get(stage, {"seconds": 0.0})["seconds"]
@@ -166,7 +209,12 @@ def main() -> None:
     if answer(measure):
         return
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--preset", default="fast", help="such as fast or 'paper(calibrate=False)' (default fast)")
+    parser.add_argument(
+        "--preset",
+        nargs="+",
+        default=["fast", "accurate", "latent"],
+        help="such as fast, or 'paper(calibrate=False)', or latent, by way of the latent space (default all three)",
+    )
     parser.add_argument("--labels", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6])
     parser.add_argument("--rows", type=int, default=200_000, help="training rows, five labels each (default 200000)")
     parser.add_argument("--test-rows", type=int, default=10_000, help="rows to predict (default 10000)")
@@ -176,15 +224,39 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks/scaling"), help="folder of the results")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    check_preset(parser, options.preset)
+    for preset in options.preset:
+        check_preset(parser, PIPELINES.get(preset, preset))
 
-    settings = {key: getattr(options, key) for key in ("preset", "rows", "test_rows", "features", "exponent")}
-    folder = options.out / slug("-".join(map(str, settings.values())))
+    found, failed = {}, False
+    for preset in options.preset:
+        found[preset], failures = scaled(preset, options)
+        failed |= bool(failures)
+        caption = (
+            f"{preset}: {options.rows:,} rows with five labels and forty terms each, {options.test_rows:,} "
+            f"predicted; Zipf exponent {options.exponent:g}; {options.threads} threads."
+        )
+        table = as_table(found[preset], caption, failures)
+        if found[preset]:
+            from pictures import draw_scaling  # not above: workers, whose memory is measured, draw nothing
+
+            write_table(table, _folder(preset, options))
+            draw_scaling(found[preset], _folder(preset, options) / "scaling")
+        if not options.json:
+            print(table.to_markdown(), flush=True)
+    if options.json:
+        print(json.dumps(found, indent=2))
+    if failed:
+        sys.exit(1)
+
+
+def scaled(preset: str, options: argparse.Namespace) -> tuple[list[dict[str, Any]], list[str]]:
+    """What was measured of a preset for every number of labels, now or before, and what failed."""
     runs, failures = [], []
     for labels in options.labels:
-        path = folder / f"{labels}.json"
+        path = _folder(preset, options) / f"{labels}.json"
         if not path.exists():
-            print(f"{labels:,} labels", file=sys.stderr, flush=True)
+            print(f"{preset}: {labels:,} labels", file=sys.stderr, flush=True)
+            settings = _settings(preset, options)
             try:
                 run = measured_apart(__file__, settings | {"labels": labels}, threads=options.threads)
             except WorkerError as error:
@@ -192,19 +264,15 @@ def main() -> None:
                 continue
             write_atomically(path, json.dumps(settings | run, indent=2))
         runs.append(json.loads(path.read_text()))
-    caption = (
-        f"{options.preset}: {options.rows:,} rows with five labels and forty terms each, {options.test_rows:,} "
-        f"predicted; Zipf exponent {options.exponent:g}; {options.threads} threads."
-    )
-    table = as_table(runs, caption, failures)
-    if runs:
-        from pictures import draw_scaling  # not above: workers, whose memory is measured, draw nothing
+    return runs, failures
 
-        write_table(table, folder)
-        draw_scaling(runs, folder / "scaling")
-    print(json.dumps(runs, indent=2) if options.json else table.to_markdown())
-    if failures:
-        sys.exit(1)
+
+def _settings(preset: str, options: argparse.Namespace) -> dict[str, Any]:
+    return {"preset": preset} | {key: getattr(options, key) for key in ("rows", "test_rows", "features", "exponent")}
+
+
+def _folder(preset: str, options: argparse.Namespace) -> Path:
+    return options.out / slug("-".join(map(str, _settings(preset, options).values())))
 
 
 if __name__ == "__main__":

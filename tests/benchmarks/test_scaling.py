@@ -21,12 +21,13 @@ def test_rows_are_of_fixed_size_and_zipf(n_labels):
 def test_stages_are_measured_once(tmp_path, command_line, monkeypatch, capsys):
     import scaling
 
-    arguments = ("--preset", "paper(embedding=RandomLabelEmbedding(4), calibrate=False)", "--rows", 300)
+    preset = "paper(embedding=RandomLabelEmbedding(4), calibrate=False)"
+    arguments = ("--preset", preset, "--rows", 300)
     arguments += ("--test-rows", 20, "--features", 400, "--labels", 30, 60, "--out", tmp_path)
     command_line(*arguments, "--json")
     monkeypatch.setattr(scaling, "measured_apart", lambda script, options, threads: scaling.measure(options))
     scaling.main()
-    runs = json.loads(capsys.readouterr().out)
+    runs = json.loads(capsys.readouterr().out)[preset]
     assert [run["n_labels"] for run in runs] == [30, 60]
     assert {"fit/embedding", "fit/mapping", "fit/decoder", "predict/decoder"} <= set(runs[0]["stages"])
     assert runs[0]["n_assignments"] == runs[1]["n_assignments"] == 1500
@@ -34,8 +35,37 @@ def test_stages_are_measured_once(tmp_path, command_line, monkeypatch, capsys):
     monkeypatch.setattr(scaling, "measured_apart", None)
     command_line(*arguments)
     scaling.main()
-    assert "60 against 30, times" in capsys.readouterr().out
+    table = capsys.readouterr().out
+    assert "60 against 30, times" in table and "Decoding from 30 to 60 labels" in table and "limit of 12 GB" in table
     assert {path.suffix for path in tmp_path.glob("*/*")} == {".json", ".md", ".tex", ".csv", ".svg", ".png"}
+
+
+def test_limits_are_judged():
+    from scaling import verdicts
+
+    def run(n_labels, peak_mb, seconds):
+        stages = {
+            f"{verb}/{stage}": {"seconds": seconds} for verb in ("fit", "predict") for stage in ("mapping", "ranker")
+        }
+        return {"n_labels": n_labels, "peak_mb": peak_mb, "stages": stages}
+
+    good = verdicts([run(1000, 1, 9.0), run(10_000, 1, 1.0), run(10**6, 11_000, 1.25)])
+    assert len(good) == 3 and all("within" in line for line in good)
+    bad = verdicts([run(10_000, 1, 1.0), run(10**6, 12_000, 1.35)])
+    assert len(bad) == 3 and all("over" in line for line in bad)
+    assert "2.00 s to 2.70 s, 1.35 times" in bad[1]
+
+
+@pytest.mark.filterwarnings("ignore:.*labels occur in no training row")
+def test_the_latent_way_takes_the_sparse_graph(monkeypatch):
+    import scaling
+
+    assert scaling.read_pipeline("latent").embedding.graph == "sparse"
+    short = scaling.PIPELINES["latent"].replace("128", "4, max_steps=3")
+    monkeypatch.setitem(scaling.PIPELINES, "latent", short)
+    options = {"preset": "latent", "rows": 120, "test_rows": 20, "features": 400, "labels": 500, "exponent": 1.0}
+    found = scaling.measure(options)
+    assert {"fit/embedding", "fit/mapping", "predict/decoder"} <= set(found["stages"])
 
 
 def test_a_failure_is_shown(tmp_path, command_line, monkeypatch, capsys):

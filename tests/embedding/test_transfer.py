@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.embedding.transfer import cooccurrence, normalize_rows, rank_labels, transfer_matrix
+import pysldl.embedding.transfer
+from pysldl.embedding.transfer import cooccurrence, normalize_rows, rank_labels, transfer_matrix, transfer_rows
 
 Y = sparse.csr_array(np.array([[1, 1, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]], dtype=np.float32))
 
@@ -37,6 +38,15 @@ def test_walk_follows_equations_3_to_6(weighting):
     found = transfer_matrix(cooccurrence(Y, weighting), n_steps=10, discount=0.5)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert np.isfinite(found).all()
+
+
+def test_some_rows_and_columns_of_the_walk(monkeypatch):
+    A = cooccurrence(Y, "count")
+    rows, columns = np.array([2, 0, 1]), np.array([1, 2])
+    expected = transfer_matrix(A)[np.ix_(rows, columns)]
+    for together in (1, 8, 1000):
+        monkeypatch.setattr(pysldl.embedding.transfer, "WALKED_TOGETHER", together)
+        np.testing.assert_allclose(transfer_rows(A, rows, columns), expected, atol=1e-6)
 
 
 def test_ranking_leaves_out_the_anchor_and_breaks_ties_by_index():

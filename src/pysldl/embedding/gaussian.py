@@ -262,23 +262,24 @@ class GaussianLabelEmbedding(LabelEmbedding):
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
         placed = np.setdiff1d(seen_labels(Y), new)
         by_count = placed[np.argsort(counts[placed], kind="stable")]
+        ascending = counts[by_count]
         rng = check_random_state(self.random_state)
         means = normal_rows(rng, self._scale(), self.components_.shape, new)
         for start in range(0, new.size, PLACED_TOGETHER):
             group = new[start : start + PLACED_TOGETHER]
             self.components_[group] = means[start : start + PLACED_TOGETHER]
             for label in group:
-                at = int(np.searchsorted(counts[by_count], counts[label]))
+                at = int(np.searchsorted(ascending, counts[label]))
                 alike = by_count[max(0, at - SAME_FREQUENCY // 2) : at + SAME_FREQUENCY // 2]
                 self.log_variances_[label] = self.log_variances_[alike].mean(axis=0)
             self._settle(A, group, placed)
 
     def _settle(self, A: sparse.csr_array, group: NDArray[np.intp], placed: NDArray[np.intp]) -> None:
         """Minimise the loss over the Gaussians of ``group``, given those ``placed`` that are nearest on the walk."""
-        related = transfer_rows(A, group, self.walk_steps, self.discount)[:, placed].max(axis=0)
+        related = transfer_rows(A, group, placed, self.walk_steps, self.discount).max(axis=0)
         nearest = placed[np.argsort(-related, kind="stable")[:REFERENCES]]
         labels = np.concatenate([group, nearest])
-        loss_of = self._loss(transfer_rows(A, labels, self.walk_steps, self.discount)[:, labels])
+        loss_of = self._loss(transfer_rows(A, labels, labels, self.walk_steps, self.discount))
         mu, log_var = self.components_[labels], self.log_variances_[labels]
         free = slice(0, group.size)
 

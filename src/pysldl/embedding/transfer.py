@@ -14,6 +14,7 @@ from scipy import sparse
 __all__ = ["Weighting", "cooccurrence", "normalize_rows", "rank_labels", "transfer_matrix", "transfer_rows"]
 
 Weighting = Literal["binary", "count"]
+WALKED_TOGETHER = 1 << 24
 
 
 def cooccurrence(Y: sparse.csr_array, weighting: Weighting = "binary") -> sparse.csr_array:
@@ -60,11 +61,20 @@ def transfer_matrix(A: sparse.csr_array, n_steps: int = 10, discount: float = 0.
 
 
 def transfer_rows(
-    A: sparse.csr_array, rows: NDArray[np.integer], n_steps: int = 10, discount: float = 0.5
+    A: sparse.csr_array,
+    rows: NDArray[np.integer],
+    columns: NDArray[np.integer],
+    n_steps: int = 10,
+    discount: float = 0.5,
 ) -> NDArray[np.float32]:
-    """Some rows of :func:`transfer_matrix`, of shape (n_rows, n_labels), without the others."""
+    """Some rows and columns of :func:`transfer_matrix`, of shape (n_rows, n_columns), in bounded memory."""
     step = normalize_rows(A)
-    return _discounted_walk(step[rows].toarray(), step, n_steps, discount)
+    found = np.empty((len(rows), len(columns)), dtype=np.float32)
+    block = max(1, WALKED_TOGETHER // A.shape[0])
+    for start in range(0, len(rows), block):
+        part = slice(start, start + block)
+        found[part] = _discounted_walk(step[rows[part]].toarray(), step, n_steps, discount)[:, columns]
+    return found
 
 
 def rank_labels(P: NDArray[np.floating], *, with_anchor: bool = False) -> NDArray[np.int32]:
