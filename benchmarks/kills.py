@@ -21,7 +21,7 @@ from pathlib import Path
 from pysldl.datasets import make_asymmetric_multilabel, write_npz
 
 METHODS = "sldl,random,identity"
-GRID = ("--folds", "10", "--c-hats", "8,16,32,64", "--ks", "3,7", "--metrics", "P@1,P@5")
+GRID = ("--folds", "10", "--c-hats", "8,16,32,64", "--ks", "3,7", "--validation-rows", "1", "--metrics", "P@1,P@5")
 
 
 @dataclass(frozen=True)

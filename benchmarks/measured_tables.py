@@ -46,10 +46,9 @@ def chosen(run: Run, selection: Selection = "nested") -> Results:
 def settings_text(run: Run) -> str:
     """The grid and the parts of the rows, in one sentence."""
     protocol = run.folder.protocol
-    return (
-        f"{protocol.n_folds} folds, c_hat in {_listed(protocol.c_hats)}, k in {_listed(protocol.ks)}, chosen on "
-        f"{protocol.n_trials} validation parts of the training rows of each fold."
-    )
+    grid = f"c_hat in {_listed(protocol.c_hats)}, k in {_listed(protocol.ks)}"
+    rows = f"as many tenths of the training rows as hold {protocol.validation_rows} rows"
+    return f"{protocol.n_folds} folds; {grid}, chosen in each fold on {rows}."
 
 
 def agreement_text(results: Results, published: Sequence[Summary]) -> str:

@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("results")
     made = make_asymmetric_multilabel(90, 60, 30, random_state=0)
     write_npz(made, place / "small.npz")
-    grid = {"folds": 3, "c_hats": "4", "ks": "3,7", "trials": 2}
+    grid = {"folds": 3, "c_hats": "4", "ks": "3,7", "validation_rows": 10}
     methods = "sldl,without-ge,random"
     reproduce(out=place / "run", methods=methods, datasets=str(place / "small.npz"), jobs=1, metrics="P@5", **grid)
     lines = [f"{metric},small,SLDL,40,10" for metric in PAPER_METRICS]
@@ -44,7 +44,7 @@ def test_the_ablation_is_put_at_its_markers(folder, command_line, tmp_path):
     measured_tables.main()
     text = page.read_text()
     assert "outdated" not in text and text.startswith("Text.\n") and text.endswith("More.\n")
-    assert "3 folds, c_hat in 4, k in 3, 7, chosen on 2 validation parts" in text
+    assert "3 folds; c_hat in 4, k in 3, 7, chosen in each fold on as many tenths" in text and "hold 10 rows" in text
     header, row, tally = (line for line in text.splitlines() if line.startswith("|") and "---" not in line)
     assert header.startswith("| data set | P@5: SLDL | ahead of w/o GE | ahead of random | PSP@5: SLDL |")
     assert row.startswith("| small |") and tally.startswith("| significantly ahead / behind |  |")
@@ -73,7 +73,7 @@ def test_a_page_without_markers_and_another_protocol_are_refused(folder, command
     with pytest.raises(SystemExit, match="needs one marker <!-- measured: ablation-settings -->"):
         measured_tables.main()
     settings = json.loads((folder / "run" / "run.json").read_text())
-    del settings["protocol"]["n_trials"]
+    del settings["protocol"]["validation_rows"]
     (tmp_path / "run.json").write_text(json.dumps(settings))
     with pytest.raises(SystemExit, match="another version of the protocol"):
         measured_tables.open_run(tmp_path)

@@ -11,7 +11,7 @@ from pysldl.datasets import Dataset, make_asymmetric_multilabel, write_npz
 from pysldl.experiments.methods import Method
 from pysldl.experiments.protocol import Protocol
 
-SMALL = Protocol(n_folds=3, c_hats=(4, 8), ks=(3, 7))
+SMALL = Protocol(n_folds=3, c_hats=(4, 8), ks=(3, 7), validation_rows=15)
 
 
 def small_dataset(name: str = "small", n_samples: int = 90, seed: int = 0) -> Dataset:

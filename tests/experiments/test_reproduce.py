@@ -14,7 +14,7 @@ from pysldl.experiments.results import Summary
 from pysldl.experiments.scoring import PAPER_METRICS
 from pysldl.experiments.selection import parameter_curve, select
 
-GRID = {"folds": 3, "c_hats": "4,8", "ks": "3,7"}
+GRID = {"folds": 3, "c_hats": "4,8", "ks": "3,7", "validation_rows": 15}
 
 
 def paper_of(folder: Path, mean: float) -> Path:
@@ -80,7 +80,7 @@ def test_check_needs_the_published_results(tmp_path):
         ({"folds": 1}, "at least 2 folds"),
         ({"published": Path("nowhere.csv")}, r"nowhere.csv: no such file"),
         ({"jobs": 0}, "jobs must be at least 1"),
-        ({"trials": 11}, "number of validation parts must lie between 1 and 10"),
+        ({"validation_rows": 0}, "number of validation rows must be at least 1"),
         ({"first_folds": 11}, "must lie between 1 and 10"),
     ],
 )

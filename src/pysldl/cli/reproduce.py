@@ -35,7 +35,7 @@ def reproduce(
     stratified: bool = False,
     c_hats: str | None = None,
     ks: str | None = None,
-    trials: int = 3,
+    validation_rows: int = 1000,
     selection: Literal["nested", "as-published"] = "nested",
     unseen: Literal["paper", "keep", "drop"] = "paper",
     published: Path | None = None,
@@ -73,8 +73,9 @@ def reproduce(
         Iterative stratification: every label keeps its share of rows in every fold.
     c_hats, ks : str, optional
         The grid, numbers with commas between. By default the paper's: 16,32,...,128 and 10,20,...,100.
-    trials : int
-        Validation parts, each a tenth of the training rows of a fold, that nested selection compares configurations on.
+    validation_rows : int
+        Nested selection compares configurations on tenths of the training rows, one after the other, until they hold so
+        many rows together.
     selection : {"nested", "as-published"}
         Choose c_hat and k on validation parts of the training rows, or by the test folds, as the paper seems to have
         done; the latter is optimistic, is labelled so, and is written to the folder `as-published` of the results.
@@ -119,7 +120,7 @@ def reproduce(
         stratified=stratified,
         c_hats=PAPER_C_HATS if c_hats is None else _numbers(c_hats, "--c-hats"),
         ks=PAPER_KS if ks is None else _numbers(ks, "--ks"),
-        n_trials=trials,
+        validation_rows=validation_rows,
     )
     chosen = find_methods(_words(methods))
     shown = find_metrics(None if metrics is None else _words(metrics))

@@ -49,9 +49,9 @@ class Protocol:
         The grid: widths of the latent space, and neighbours. Methods without either ignore it.
     validation : float
         Part of the training rows of a fold on which nested selection compares the configurations.
-    n_trials : int
-        How many such parts are compared on, one after the other, each time learning from all other training rows. One
-        part alone leaves the choice to chance where configurations differ by a few tenths of a point.
+    validation_rows : int
+        Of a small set one part is too few rows to choose by: further ones follow, each time learning from all other
+        training rows, until they hold so many rows together or no rows are left.
     """
 
     n_folds: int = 10
@@ -60,7 +60,7 @@ class Protocol:
     c_hats: tuple[int, ...] = PAPER_C_HATS
     ks: tuple[int, ...] = PAPER_KS
     validation: float = 0.1
-    n_trials: int = 3
+    validation_rows: int = 1000
 
     def __post_init__(self) -> None:
         if self.n_folds < 2:
@@ -69,11 +69,8 @@ class Protocol:
             raise DataError(f"seed must lie between 0 and 2**32 - 1, but is {self.seed}.")
         if not 0 < self.validation < 1:
             raise DataError(f"validation must lie between 0 and 1, but is {self.validation}.")
-        if not 1 <= self.n_trials <= 1 / self.validation:
-            raise DataError(
-                f"the number of validation parts must lie between 1 and {int(1 / self.validation)}, each holding "
-                f"{self.validation:g} of the training rows, but is {self.n_trials}."
-            )
+        if self.validation_rows < 1:
+            raise DataError(f"the number of validation rows must be at least 1, but is {self.validation_rows}.")
         for name, values in (("c_hats", self.c_hats), ("ks", self.ks)):
             if not values or min(values) < 1 or len(set(values)) < len(values):
                 raise DataError(f"{name} must be distinct positive numbers, but is {_listed(values) or 'empty'}.")
@@ -103,8 +100,9 @@ class Protocol:
         train = np.flatnonzero(fold_of_row != number)
         shuffled = np.random.RandomState([self.seed, number]).permutation(train)
         n_validation = max(1, round(self.validation * len(train)))
-        parts = [shuffled[trial * n_validation : (trial + 1) * n_validation] for trial in range(self.n_trials)]
-        trials = tuple((np.setdiff1d(train, part), np.sort(part)) for part in parts if part.size)
+        n_trials = min(-(-self.validation_rows // n_validation), len(train) // n_validation)
+        parts = shuffled[: n_trials * n_validation].reshape(n_trials, n_validation)
+        trials = tuple((np.setdiff1d(train, part), np.sort(part)) for part in parts)
         return Fold(number, train, np.flatnonzero(fold_of_row == number), trials)
 
 
