@@ -32,6 +32,10 @@ class NeighborIndex(BaseEstimator):
         self.vectors_ = unit_rows(Z)
         return self
 
+    def tune(self, k: int) -> Self:
+        """Prepare to be asked for the k nearest; an index that looks everywhere is always prepared."""
+        return self
+
     def nearest(
         self, Q: NDArray[np.float32], k: int, *, leave_out: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -61,8 +65,9 @@ class NeighborIndex(BaseEstimator):
         Returns
         -------
         neighbors : ndarray of shape (n_queries, k), int64
+            -1 where an index that does not look everywhere finds fewer.
         distances : ndarray of shape (n_queries, k), float64
-            Cosine distances (Eq. 19); 1 where the query or the vector is zero.
+            Cosine distances (Eq. 19); 1 where the query or the vector is zero, inf beside a neighbour of -1.
         """
         Q = unit_rows(Q, np.float64)
         nearest, _ = self.nearest(Q.astype(np.float32), k, leave_out=leave_out)

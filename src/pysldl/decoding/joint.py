@@ -20,7 +20,7 @@ __all__ = ["CodedRows", "JointNeighborDecoder"]
 
 # What is tried where nothing is asked for; the first of equals is taken, so the cheapest search comes first.
 WEIGHTS = (0.0, 1.0, 0.5, 0.25, 0.75, 0.1)
-TEMPERATURES = (0.05, 0.02, 0.1, 0.2)
+TEMPERATURES = (0.05, 0.02, 0.1, 0.2, 0.5)
 NEIGHBORS = (50, 10, 20, 30, 100)
 CHOOSING_ROWS = 1000
 # Up to so many features, and bytes, rows are searched as dense vectors: a plain product is then the fastest search.

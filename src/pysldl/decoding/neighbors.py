@@ -5,9 +5,10 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
-from pysldl.decoding.index import ExactIndex
+from pysldl.decoding.index import ExactIndex, NeighborIndex
 
 __all__ = ["NeighborDecoder"]
 
@@ -27,10 +28,13 @@ class NeighborDecoder(Decoder):
     exact_match : {"floor", "only"}
         What a neighbour at distance zero does: vote with the weight of the floor, or, as in the authors' code, silence
         all others.
+    index : NeighborIndex, optional
+        How neighbours are found: :class:`~pysldl.decoding.index.ExactIndex` by default, or
+        :class:`~pysldl.decoding.approximate.FaissIndex`.
 
     Attributes
     ----------
-    index_ : ExactIndex
+    index_ : NeighborIndex
     Y_ : csr_array of shape (n_samples, n_labels)
         Labels of the training rows.
     prior_ : csr_array of shape (1, n_labels)
@@ -49,15 +53,17 @@ class NeighborDecoder(Decoder):
         normalize: bool = True,
         min_distance: float = 1e-6,
         exact_match: Literal["floor", "only"] = "floor",
+        index: NeighborIndex | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.normalize = normalize
         self.min_distance = min_distance
         self.exact_match = exact_match
+        self.index = index
 
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         self.n_neighbors_ = neighbors_to_ask(self.n_neighbors, Y.shape[0])
-        self.index_ = ExactIndex().fit(Z)
+        self.index_ = (ExactIndex() if self.index is None else clone(self.index)).fit(Z).tune(self.n_neighbors_)
         self.Y_ = Y
         self.prior_ = label_prior(Y)
         return self
@@ -102,8 +108,9 @@ class NeighborDecoder(Decoder):
     ) -> sparse.csr_array:
         """Weighted sum of the neighbours' label rows (Eq. 20), as a product of two CSR matrices."""
         n_rows, k = neighbors.shape
+        places = np.maximum(neighbors, 0)  # whoever was not found votes with weight zero
         ballots = sparse.csr_array(
-            (self._weights(distances).ravel(), neighbors.ravel(), np.arange(0, n_rows * k + 1, k)),
+            (self._weights(distances).ravel(), places.ravel(), np.arange(0, n_rows * k + 1, k)),
             shape=(n_rows, self.Y_.shape[0]),
         )
         return with_prior(ballots @ self.Y_, np.logical_not(Z.any(axis=1)), self.prior_)
@@ -116,5 +123,5 @@ class NeighborDecoder(Decoder):
             exact = distances <= self.min_distance
             weights = np.where(exact.any(axis=1, keepdims=True), exact, weights)
         if self.normalize:
-            weights = weights / weights.sum(axis=1, keepdims=True)
+            weights = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
         return np.asarray(weights, dtype=np.float32)
