@@ -1,8 +1,8 @@
-"""What does a served model hold? Rows a second, waiting times, memory, and how long until the first answer.
+"""What does a served model hold? Rows a second, waiting times, memory, and what peers take for the same rows.
 
 A service and, beside it on the same machine, a second process that asks it: one row a request, over connections that
 are kept open, each asking again as soon as it is answered. The number of connections with the highest rate is found
-first, then held.
+first, then held. The peers get the same rows one by one inside their own process, without HTTP and without JSON.
 """
 
 import argparse
@@ -12,19 +12,26 @@ import multiprocessing
 import subprocess
 import sys
 import time
-import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from data import add_data_options, open_dataset
+from measuring import WorkerError, measured_apart
 from pysldl.cli._model import open_model
+from pysldl.serve.served_model import open_version
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
+from environments import PEERS
+from single_rows import WORKER, spread
 
 HEAD = "POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
 TRIALS = (1, 2, 4, 8, 16)
+SAMPLES = 60
+GROWTH_MB = 50
+COMPARED = ("omikuji", "pecos")
 
 
 def requests_of(model: Path, data: Any, n: int, k: int) -> list[bytes]:
@@ -78,50 +85,63 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return int(head[9:12]), body
 
 
-async def ask(port: int, requests: list[bytes], connections: int, seconds: float) -> tuple[list[float], int, set[str]]:
-    """Waiting times of all answers, the number of failures, and the versions that answered."""
+async def ask(
+    port: int, requests: list[bytes], connections: int, seconds: float
+) -> tuple[list[float], Counter[str], set[str]]:
+    """Waiting times of all answers, what failed and how often, and the versions that answered."""
     waited: list[float] = []
     versions: set[str] = set()
-    failures = 0
+    failures: Counter[str] = Counter()
     end = time.perf_counter() + seconds
 
     async def client(number: int) -> None:
-        nonlocal failures
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         at = number
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while time.perf_counter() < end:
             sent = time.perf_counter()
             writer.write(requests[at % len(requests)])
             at += connections
-            status, body = await read_answer(reader)
+            try:
+                status, body = await read_answer(reader)
+            except (OSError, asyncio.IncompleteReadError) as error:
+                failures[type(error).__name__] += 1
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                continue
             waited.append(time.perf_counter() - sent)
             if status == 200:
                 versions.add(body[12:24].decode())
             else:
-                failures += 1
+                failures[str(status)] += 1
         writer.close()
 
     await asyncio.gather(*(client(number) for number in range(connections)))
     return waited, failures, versions
 
 
-def load(port: int, requests: list[bytes], connections: int, seconds: float) -> dict[str, Any]:
-    """Ask for some time from a process of its own."""
+def load(port: int, process: int, requests: list[bytes], connections: int, seconds: float) -> dict[str, Any]:
+    """Ask for some time from a process of its own, and look at the memory of the service meanwhile."""
+    memory = [memory_mb(process)]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        waited, failures, versions = pool.apply(_ask, (port, requests, connections, seconds))
+        asking = pool.apply_async(_ask, (port, requests, connections, seconds))
+        while not asking.ready():
+            asking.wait(max(1.0, seconds / SAMPLES))
+            memory.append(memory_mb(process))
+        waited, failures, versions = asking.get()
     return {
         "connections": connections,
         "seconds": seconds,
         "answers": len(waited),
-        "failures": failures,
+        "failures": dict(failures),
         "versions": len(versions),
         "per_second": len(waited) / seconds,
-        "p50_ms": 1000 * float(np.percentile(waited, 50)),
-        "p99_ms": 1000 * float(np.percentile(waited, 99)),
+        **spread(waited),
+        "memory_mb": [round(at, 1) for at in memory],
     }
 
 
-def _ask(port: int, requests: list[bytes], connections: int, seconds: float) -> tuple[list[float], int, set[str]]:
+def _ask(
+    port: int, requests: list[bytes], connections: int, seconds: float
+) -> tuple[list[float], Counter[str], set[str]]:
     return asyncio.run(ask(port, requests, connections, seconds))
 
 
@@ -136,63 +156,106 @@ def memory_mb(process: int) -> float:
     return total / 1024
 
 
-def direct_ms(model: Path, data: Any, n: int, k: int) -> float:
-    """Milliseconds of one row asked of the library itself, without a service."""
-    opened = open_model(model)
+def library(model: Path, data: Any, n: int, k: int) -> dict[str, float]:
+    """One row asked of the library itself, as a worker of the service does it."""
+    opened, served = open_model(model), open_version(model)
     X = opened.rows_of(data)[:n]
-    opened.classifier.predict_topk(X[:1], k)
-    started = time.perf_counter()
-    for row in range(X.shape[0]):
-        opened.classifier.predict_topk(X[[row]], k)
-    return 1000 * (time.perf_counter() - started) / X.shape[0]
+    rows = [X[[row]] for row in range(X.shape[0])]
+    served.compile_loops()
+    taken = []
+    for row in rows:
+        started = time.perf_counter()
+        served.predict(row, k, None, None)
+        taken.append(time.perf_counter() - started)
+    return spread(taken)
+
+
+def peers(names: list[str], dataset: str, data_dir: str | None, folder: Path, n: int, k: int) -> dict[str, Any]:
+    """The same rows asked of the peers, which learned on the same training rows."""
+    from compare import ADAPTERS, Comparison
+
+    task = Comparison(dataset, data_dir, folder, None)
+    found: dict[str, Any] = {}
+    for name in names:
+        options = {
+            "adapter": ADAPTERS[name],
+            "specification": name,
+            "task": str(task.folder / "matrices"),
+            "model": str(task.folder / f"{name}-model"),
+            "rows": n,
+            "k": k,
+        }
+        try:
+            found[name] = measured_apart(WORKER, options, python=PEERS[name].python(name), threads=1)
+        except (WorkerError, OSError) as error:
+            found[name] = {"error": str(error)}
+    return found
+
+
+def ratios(result: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """What we take for a row, over what each peer takes: in the library, and through the service when nobody waits."""
+    ours = {"library": result["library"]["p50_ms"], "service": result["trials"][0]["p50_ms"]}
+    there = {name: peer["p50_ms"] for name, peer in result["peers"].items() if "error" not in peer}
+    return {name: {where: ms / peer_ms for where, ms in ours.items()} for name, peer_ms in there.items()}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path, help="model folder that sldl fit wrote")
-    parser.add_argument("dataset", help="data set whose rows are asked, such as eurlex57k")
-    parser.add_argument("--split", default="test")
+    parser.add_argument("dataset", help="data set whose test rows are asked, such as eurlex57k")
     parser.add_argument("--rows", type=int, default=1000, help="different rows that are asked")
     parser.add_argument("--k", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=600, help="how long the highest rate is held")
     parser.add_argument("--trial", type=float, default=5, help="seconds of each trial for the number of connections")
+    parser.add_argument("--peers", nargs="*", default=list(COMPARED), choices=list(PEERS), help="asked beside it")
+    parser.add_argument(
+        "--peer-models", type=Path, default=Path("results/benchmarks/peers"), help="where their models are kept"
+    )
     parser.add_argument("--json", action="store_true")
     add_data_options(parser)
     options = parser.parse_args()
     data = open_dataset(options.dataset, options.data_dir)
-    data = data.split(options.split) if options.split in data.splits else data
+    data = data.split("test") if "test" in data.splits else data
     requests = requests_of(options.model, data, options.rows, options.k)
 
-    with service(options.model, options.workers, requests[0]) as (port, process, cold):
-        trials = [load(port, requests, connections, options.trial) for connections in TRIALS]
-        best = max(trials, key=lambda trial: trial["per_second"])["connections"]
-        before = memory_mb(process)
-        held = load(port, requests, best, options.seconds)
-        after = memory_mb(process)
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/health").close()
-    result = {
-        "model": str(options.model),
-        "workers": options.workers,
-        "cold_start_seconds": cold,
-        "direct_ms": direct_ms(options.model, data, min(options.rows, 200), options.k),
-        "trials": trials,
-        "held": held,
-        "memory_mb": {"before": before, "after": after},
-    }
-    if options.json:
-        print(json.dumps(result, indent=2))
-        return 0 if held["failures"] == 0 else 1
-    print(
-        f"from the command to the first answer {cold:.2f} s; one row in the library itself {result['direct_ms']:.2f} ms"
+    result: dict[str, Any] = {"model": str(options.model), "workers": options.workers}
+    result["library"] = library(options.model, data, options.rows, options.k)
+    result["peers"] = peers(
+        options.peers, options.dataset, options.data_dir, options.peer_models, options.rows, options.k
     )
-    for trial in (*trials, held):
-        print(
+    with service(options.model, options.workers, requests[0]) as (port, process, cold):
+        result["cold_start_seconds"] = cold
+        load(port, process, requests, 2 * options.workers, options.trial)  # until every worker has compiled its loops
+        result["trials"] = [load(port, process, requests, n, options.trial) for n in TRIALS]
+        best = max(result["trials"], key=lambda trial: trial["per_second"])["connections"]
+        result["held"] = load(port, process, requests, best, options.seconds)
+    result["ratios"] = ratios(result)
+    print(json.dumps(result, indent=2) if options.json else told(result))
+    memory = result["held"]["memory_mb"]
+    return 0 if not result["held"]["failures"] and memory[-1] < memory[len(memory) // 10] + GROWTH_MB else 1
+
+
+def told(result: dict[str, Any]) -> str:
+    """The result for people."""
+    lines = [f"from the command to the first answer {result['cold_start_seconds']:.2f} s"]
+    for name, found in {"this library": result["library"], **result["peers"]}.items():
+        said = found.get("error") or f"p50 {found['p50_ms']:.3f} ms, p99 {found['p99_ms']:.3f} ms"
+        lines.append(f"one row inside the process of {name}: {said}")
+    for trial in (*result["trials"], result["held"]):
+        lines.append(
             f"{trial['connections']:3} connections, {trial['seconds']:5.0f} s: {trial['per_second']:7.0f} rows/s, "
-            f"p50 {trial['p50_ms']:.2f} ms, p99 {trial['p99_ms']:.2f} ms, {trial['failures']} failures"
+            f"p50 {trial['p50_ms']:.2f} ms, p99 {trial['p99_ms']:.2f} ms, {sum(trial['failures'].values())} failures"
         )
-    print(f"memory {before:.0f} MB before the last line, {after:.0f} MB after it")
-    return 0 if held["failures"] == 0 else 1
+    memory = result["held"]["memory_mb"]
+    tenths = [memory[(len(memory) - 1) * tenth // 10] for tenth in range(11)]
+    lines.append(f"memory of all processes in ten parts of that time: {', '.join(f'{at:.0f}' for at in tenths)} MB")
+    for name, by_place in result["ratios"].items():
+        lines.append(
+            f"against {name}, p50 of a row: library {by_place['library']:.2f} x, "
+            f"service with one connection {by_place['service']:.2f} x"
+        )
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pysldl.base import LabelRanker
 from pysldl.decoding.joint import CodedRows
 from pysldl.decoding.ranker_growth import grown_ranker
 from pysldl.exceptions import DataError, NotOnlineError
+from pysldl.excerpts import excerpts
 from pysldl.kernels import with_small_indices
 from pysldl.labels import as_indicator, check_label_names, indicator_of_names, is_rows_of_names
 
@@ -54,6 +55,9 @@ class OnlineLearning(LabelRanker):
     training_features_ : ndarray or csr_array of shape (n_samples, n_features)
         Features of the training rows as the mapping takes them.
     training_labels_ : csr_array of shape (n_samples, n_labels)
+    training_excerpts_ : ndarray of shape (n_samples,)
+        Set after the fit by whoever wants explanations to show what the training rows said, see
+        :func:`~pysldl.excerpts.excerpts`; kept up from then on.
     """
 
     online: bool
@@ -63,6 +67,7 @@ class OnlineLearning(LabelRanker):
     ranker_: Any
     training_features_: Any
     training_labels_: sparse.csr_array
+    training_excerpts_: NDArray[np.object_]
 
     @_WhenOnline
     def partial_fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> Self:
@@ -85,11 +90,15 @@ class OnlineLearning(LabelRanker):
         rows = _like(self.training_features_, self._online_features(X))
         Y, names = self._joined_labels(y, label_names)
         check_consistent_length(rows, Y)
+        said = self.__dict__.get("training_excerpts_")
         known = self.training_labels_.copy()
         known.resize((known.shape[0], len(names)))
         self._learn(
             _stacked(self.training_features_, rows), sparse.vstack([known, Y], format="csr"), names, added=(rows, Y)
         )
+        if said is not None:
+            more = excerpts(X if self.vectorizer_ is not None else rows, self.feature_names_)
+            self.training_excerpts_ = np.concatenate([said, more])
         return self
 
     @_WhenOnline
@@ -111,14 +120,16 @@ class OnlineLearning(LabelRanker):
                 f"forget_rows would leave {len(kept)} of {self.n_samples_} rows, and the model needs at least "
                 f"{FEWEST_ROWS} of them, with a label among them."
             )
-        X, Y = self.training_features_, self.training_labels_
+        X, Y, said = self.training_features_, self.training_labels_, self.__dict__.get("training_excerpts_")
         self._learn(X[kept], sparse.csr_array(Y[kept]), self.label_names_, removed=(X[gone], Y[gone]))
+        if said is not None:
+            self.training_excerpts_ = said[kept]
         return self
 
     def _keep_rows(self, X: Any, Y: sparse.csr_array) -> None:
         """Remember the training rows, if online; else forget those of an earlier fit."""
-        self.__dict__.pop("training_features_", None)
-        self.__dict__.pop("training_labels_", None)
+        for kept in ("training_features_", "training_labels_", "training_excerpts_"):
+            self.__dict__.pop(kept, None)
         if self.online:
             self.training_features_ = with_small_indices(sparse.csr_array(X)) if sparse.issparse(X) else X
             self.training_labels_ = Y

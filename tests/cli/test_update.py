@@ -49,6 +49,18 @@ def test_rows_and_a_new_label_are_added(sldl, online, further):
     assert sldl("update", online, further, "--json").document["version"] == 3
 
 
+def test_kept_examples_follow_the_rows(sldl, files, further, tmp_path):
+    model = tmp_path / "model"
+    assert run(["fit", str(files["jsonl"]), "--model", str(model), *QUICK, "--keep-examples"]) == 0
+    first = load_model(model).training_excerpts_.tolist()
+    rows = [json.loads(line) for line in files["jsonl"].read_text().splitlines()]
+    assert first == [row["text"] for row in rows if row["split"] == "train"]
+    assert sldl("update", model, further, "--forget", "1-2").code == 0
+    after = load_model(model)
+    assert after.training_excerpts_.tolist() == [first[0], *first[3:], *["sky bright_sky cloud", "lake water"] * 10]
+    assert len(after.training_excerpts_) == after.n_samples_
+
+
 def test_rows_are_forgotten_and_the_old_version_kept(sldl, online, tmp_path):
     n_samples = load_model(online).n_samples_
     first = read_manifest(online)

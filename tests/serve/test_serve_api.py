@@ -7,10 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from quick_models import fitted
 from service_process import Service
 
+from pysldl import make_sldl
 from pysldl.datasets import SyntheticDataset
-from pysldl.persistence import load_model
+from pysldl.exceptions import DataError
+from pysldl.persistence import load_model, save_model
+from pysldl.serve.examples import DataExamples
+from pysldl.serve.source import ModelSource
 
 TEXT = "Distant cloud, rain, rainbow: OLD SKY!"
 
@@ -179,6 +184,42 @@ def test_examples_show_what_the_training_rows_said(serve, text_model, world, tmp
     service = serve(text_model, "--workers", "1", "--examples", str(tmp_path / "rows.jsonl"))
     for neighbor in service.post("/v1/explain", {"input": TEXT, "label": "sky"}).document["neighbors"]:
         assert neighbor["text"] == texts[neighbor["row"]]
+
+
+def test_examples_stay_when_rows_are_added_and_go_when_rows_are_taken_out(world, tmp_path):
+    path, rows = tmp_path / "model", world.subset(range(300))
+    model = fitted(world, range(300), online=True)
+    about = {"n_samples": 300}
+    save_model(model, path, extra=about)
+    source = ModelSource(path, examples=DataExamples(rows))
+    first = source.current._said(7)
+    assert first and set(first.split(" · ")) <= set(world.feature_names[world.X[[7]].indices])
+
+    model.partial_fit(world.X[300:310], world.Y[300:310])
+    save_model(model, path, extra=about | {"updates": [{"n_added": 10, "n_forgotten": 0}]}, overwrite=True)
+    source.refresh()
+    assert source.current._said(7) == first and source.current._said(305) is None
+
+    model.forget_rows([0])
+    updates = [{"n_added": 10, "n_forgotten": 0}, {"n_added": 0, "n_forgotten": 1}]
+    save_model(model, path, extra=about | {"updates": updates}, overwrite=True)
+    source.refresh()
+    assert source.current._said(7) is None
+    with pytest.raises(DataError, match="--keep-examples"):
+        ModelSource(path, examples=DataExamples(rows))
+
+
+def test_a_model_tells_what_it_keeps_of_its_rows(world, tmp_path):
+    model = make_sldl("fast").fit(world.X, world.Y, label_names=world.label_names, feature_names=world.feature_names)
+    save_model(model, tmp_path / "model")
+    source = ModelSource(tmp_path / "model")
+    heaviest = world.X[[9]].indices[np.argsort(-model.decoder_.postings_[:, [9]].toarray()[world.X[[9]].indices, 0])]
+    assert source.current._said(9).split(" · ")[0] in world.feature_names[heaviest[:3]]
+    assert set(source.current._said(9).split(" · ")) <= set(world.feature_names[world.X[[9]].indices])
+    model.training_excerpts_ = np.array([f"row {row}" for row in range(400)], dtype=object)
+    save_model(model, tmp_path / "model", overwrite=True)
+    source.refresh()
+    assert source.current._said(9) == "row 9"
 
 
 class TestKindsOfModel:

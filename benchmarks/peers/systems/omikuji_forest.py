@@ -29,6 +29,10 @@ class Omikuji(System):
     def save(self, folder: Path) -> None:
         folder.mkdir()
         self._model.save(str(folder))
+
+    def load(self, folder: Path) -> None:
+        if not hasattr(self, "_model"):
+            self._model = omikuji.Model.load(str(folder))
         self._model.init_prediction_thread_pool(self.threads)
 
     def predict(self, X: Any, k: int) -> NDArray[np.int64]:

@@ -30,6 +30,7 @@ def fit(
     seed: int = 0,
     memory_limit: str | None = None,
     overwrite: bool = False,
+    keep_examples: bool = False,
     reading: Reading | None = None,
     json: bool = False,
 ) -> int:
@@ -46,7 +47,7 @@ def fit(
     model : Path
         Folder to write.
     preset : str
-        paper, official or blend.
+        paper, official or blend, or, for large sparse data such as many texts, fast or accurate.
     set_ : list of str, optional
         Change a parameter, as key=value: `--set decoder.n_neighbors=50`. A stage is replaced by its class:
         `--set embedding=RandomLabelEmbedding`.
@@ -61,11 +62,15 @@ def fit(
         Refuse to use more, for example "8 GB". Default: what the machine has free.
     overwrite : bool
         Replace a model that is there.
+    keep_examples : bool
+        Keep in the model what its rows said, the first 300 characters of a text or the heaviest terms, so that
+        explanations can show it, after `sldl update` too. Whoever has the model can then read it.
     reading : Reading, optional
     json : bool
         Print one JSON object.
     """
     from pysldl.cli._data import choose_rows, read_data
+    from pysldl.excerpts import excerpts
     from pysldl.persistence import save_model
 
     _check_target(model, overwrite)
@@ -89,6 +94,8 @@ def fit(
     seconds = time.perf_counter() - started
     if weighted:
         classifier.feature_idf_ = dataset.idf
+    if keep_examples:
+        classifier.training_excerpts_ = excerpts(rows.texts if rows.X is None else rows.X, rows.feature_names)
     about = {
         "data": dataset.name,
         "split": part,

@@ -10,7 +10,7 @@ from pysldl.cli._reading import Reading
 from pysldl.exceptions import DataError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from pysldl.serve.examples import Examples
+    from pysldl.serve.examples import DataExamples
 
 __all__ = ["serve"]
 
@@ -69,7 +69,7 @@ def serve(
         Requests that may wait in a worker; further ones are told to come back (status 503).
     examples : str, optional
         The data that the model was fitted on, a file or a name of the catalog: explanations then show the texts, or the
-        heaviest terms, of the training rows.
+        heaviest terms, of its rows. Not needed for a model that was fitted with `--keep-examples`.
     reading : Reading, optional
     json : bool
         Print the address in one JSON object.
@@ -134,13 +134,13 @@ def serve(
     return 0
 
 
-def _examples(model: Path, data: str, reading: Reading | None) -> "Examples":
+def _examples(model: Path, data: str, reading: Reading | None) -> "DataExamples":
     from pysldl.cli._data import choose_rows, read_data
     from pysldl.persistence import read_manifest
-    from pysldl.serve.examples import Examples
+    from pysldl.serve.examples import DataExamples
 
     rows, _ = choose_rows(read_data(data, reading), read_manifest(model).extra.get("split"))
-    return Examples(rows)
+    return DataExamples(rows)
 
 
 def _token(file: Path | None) -> str | None:

@@ -17,7 +17,7 @@ from pysldl.held_out import by_frequency
 from pysldl.kernels.one_row import compile_loops
 from pysldl.persistence import Manifest, load_model, read_manifest
 from pysldl.serve.errors import ServiceError
-from pysldl.serve.examples import Examples
+from pysldl.serve.examples import DataExamples, own_examples
 from pysldl.serve.label_graph import Arrow, LabelGraph
 from pysldl.serve.words import Words, are_words
 from pysldl.topk import top_k
@@ -45,7 +45,7 @@ class ServedModel:
     name: str
     manifest: Manifest
     classifier: Any
-    examples: Examples | None = None
+    examples: DataExamples | None = None
 
     @cached_property
     def version(self) -> str:
@@ -217,7 +217,7 @@ class ServedModel:
                     "similarity": _number(neighbor.similarity),
                     "contribution": _number(neighbor.contribution),
                     "labels": list(neighbor.labels),
-                    "text": None if self.examples is None else self.examples[neighbor.row],
+                    "text": self._said(neighbor.row),
                 }
                 for neighbor in reasons.neighbors
             ],
@@ -233,6 +233,16 @@ class ServedModel:
             "terms_total": _number(reasons.terms_total),
             "terms_meaning": reasons.terms_meaning,
         }
+
+    @cached_property
+    def _own_examples(self) -> Sequence[str] | None:
+        return own_examples(self.classifier)
+
+    def _said(self, row: int) -> str | None:
+        """What a training row said, as far as anybody knows."""
+        if self.examples is not None and row < len(self.examples):
+            return self.examples[row]
+        return None if self._own_examples is None else self._own_examples[row] or None
 
     # Relations
 

@@ -19,7 +19,7 @@ import uvicorn
 
 from pysldl.exceptions import DataError
 from pysldl.serve.app import create_app
-from pysldl.serve.examples import Examples
+from pysldl.serve.examples import DataExamples
 from pysldl.serve.protocol import protocol_with
 from pysldl.serve.settings import Settings
 from pysldl.serve.source import ModelSource
@@ -41,7 +41,7 @@ def serve_model(
     port: int = 8000,
     workers: int = 1,
     settings: Settings | None = None,
-    examples: Examples | None = None,
+    examples: DataExamples | None = None,
     on_ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve a model folder until the process is told to stop.
@@ -55,8 +55,8 @@ def serve_model(
     workers : int
         Processes that answer.
     settings : Settings, optional
-    examples : Examples, optional
-        What the training rows said, to be shown in explanations.
+    examples : DataExamples, optional
+        What the rows of the fit said, to be shown in explanations; without, what the model itself keeps of them.
     on_ready : callable
         Called with the address once requests are accepted.
     """

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pysldl.exceptions import SLDLError
-from pysldl.serve.examples import Examples
-from pysldl.serve.served_model import open_version
+from pysldl.serve.examples import DataExamples
+from pysldl.serve.served_model import ServedModel, open_version
 from pysldl.serve.telemetry import FAILED_RELOADS, RELOADS, Telemetry
 
 __all__ = ["ModelSource"]
@@ -31,8 +31,8 @@ class ModelSource:
         The model folder.
     counters : Telemetry, optional
         Where new versions, and those that could not be read, are counted.
-    examples : Examples, optional
-        What the training rows of the present version said; later versions may have other rows.
+    examples : DataExamples, optional
+        What the rows of the fit said. Later versions show it too, as far as they begin with these rows.
 
     Attributes
     ----------
@@ -41,12 +41,13 @@ class ModelSource:
         Why the newest version in the folder cannot be served.
     """
 
-    def __init__(self, path: Path, counters: Telemetry | None = None, examples: Examples | None = None) -> None:
+    def __init__(self, path: Path, counters: Telemetry | None = None, examples: DataExamples | None = None) -> None:
         self.path = path.resolve()
         self._seen = self._identity()
-        self.current = replace(open_version(self.path), examples=examples)
+        self._examples = examples
+        self.current = self._open()
         if examples is not None:
-            examples.check(self.current.classifier.n_samples_)
+            examples.require(self.current.manifest, self.current.classifier.n_samples_)
         self.problem: str | None = None
         self._counters = counters or Telemetry()
 
@@ -65,7 +66,7 @@ class ModelSource:
             return
         self._seen = found
         try:
-            fresh = open_version(self.path)
+            fresh = self._open()
             fresh.warm_up()
         except (SLDLError, OSError) as error:
             self.problem = str(error)
@@ -77,6 +78,12 @@ class ModelSource:
             self.current = fresh
             self._counters.count(RELOADS)
             logger.info("now serving version %s", fresh.version)
+
+    def _open(self) -> ServedModel:
+        fresh, examples = open_version(self.path), self._examples
+        if examples is None or not examples.fit_to(fresh.manifest, fresh.classifier.n_samples_):
+            return fresh
+        return replace(fresh, examples=examples)
 
     def _identity(self) -> Identity | None:
         with suppress(OSError):

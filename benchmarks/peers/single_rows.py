@@ -1,0 +1,54 @@
+"""One row a call, as a service is asked: what does a peer take for it? On one thread, with a model that is kept.
+
+The model is trained when its folder is not there yet; training does not count. A row is cut out before the clock
+starts; what a peer needs to take it and to give its answer counts.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from task import Task
+
+from measuring import Clock, answer
+
+__all__ = ["WORKER", "spread"]
+
+WORKER = Path(__file__).resolve()
+WARM_UP = 20
+
+
+def spread(seconds: list[float]) -> dict[str, float]:
+    """Milliseconds: the mean, the middle one and the slow end."""
+    p50, p99 = np.percentile(seconds, [50, 99]) * 1000
+    return {"mean_ms": 1000 * float(np.mean(seconds)), "p50_ms": float(p50), "p99_ms": float(p99)}
+
+
+def measure(options: dict[str, Any]) -> dict[str, Any]:
+    task = Task.read(options["task"])
+    adapter = importlib.import_module(f"systems.{options['adapter']}")
+    system = adapter.SYSTEM(options["specification"], 1, Clock())
+    model = Path(options["model"])
+    if not model.exists():
+        system.prepare(task)
+        system.train(task, model)
+        system.save(model)
+    system.load(model)
+    rows = [task.X_test[[row]] for row in range(min(options["rows"], task.X_test.shape[0]))]
+    for row in rows[:WARM_UP]:
+        system.predict(row, options["k"])
+    taken = []
+    for row in rows:
+        started = perf_counter()
+        system.predict(row, options["k"])
+        taken.append(perf_counter() - started)
+    return spread(taken)
+
+
+if __name__ == "__main__":
+    answer(measure)

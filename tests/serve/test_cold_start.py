@@ -1,0 +1,45 @@
+"""What a service does not wait for before its first answer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from pysldl import make_sldl
+from pysldl.datasets import SyntheticDataset
+from pysldl.persistence import save_model
+
+# Each takes between a tenth of a second and several seconds to load, and no single row needs it.
+SLOW = (
+    "numba",
+    "sklearn.svm",
+    "sklearn.linear_model",
+    "sklearn.isotonic",
+    "sklearn.ensemble",
+    "matplotlib",
+    "torch",
+    "pysldl.baselines",
+    "pysldl.datasets",
+    "pysldl.experiments",
+)
+SCRIPT = """
+import sys
+from pathlib import Path
+import pysldl.cli
+from pysldl.serve.server import ModelSource
+model = ModelSource(Path(sys.argv[1])).current
+model.warm_up()
+answer = model.predict(model.features([sys.argv[2]], "text"), 3, None, None)
+assert len(answer[0]["labels"]) == 3, answer
+print(*[name for name in sys.argv[3:] if name in sys.modules])
+"""
+
+
+def test_the_first_answer_loads_nothing_slow(world: SyntheticDataset, tmp_path: Path) -> None:
+    model = make_sldl("accurate").fit(
+        world.X, world.Y, label_names=world.label_names, feature_names=world.feature_names
+    )
+    save_model(model, tmp_path / "model")
+    text = " ".join(world.feature_names[world.X[[0]].indices])
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "model"), text, *SLOW]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
