@@ -242,6 +242,20 @@ def test_memory_is_estimated_and_refused_before_it_is_taken(train, fitted, test)
         fitted_small.decision_function(test.X)
 
 
+def test_a_small_memory_limit_takes_the_lean_way_through_every_stage():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((1500, 600), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    Y = sparse.csr_array((rng.random((1500, 400)) < 0.01).astype(np.float32))
+    Y = Y[:, np.asarray(Y.sum(axis=0)).ravel() > 0]
+    quick = {"calibrate": False, "random_state": 0}
+    rich = SLDLClassifier(GaussianLabelEmbedding(32, max_steps=2), **quick).fit(X, Y)
+    lean = SLDLClassifier(GaussianLabelEmbedding(32, max_steps=2), memory_limit="8 MB", **quick).fit(X, Y)
+    assert (rich.embedding_.graph_, rich.mapping_.solver_) == ("dense", "cholesky")
+    assert (lean.embedding_.graph_, lean.mapping_.solver_) == ("sparse", "cg")
+    with pytest.raises(MemoryLimitError, match=r"stage for \d+ labels needs about .* raise memory_limit"):
+        lean.set_params(memory_limit="200 kB").fit(X, Y)
+
+
 def test_progress_is_reported(train):
     seen = []
     small(progress=seen.append).fit(train.X, train.Y)

@@ -21,7 +21,7 @@ from pysldl.embedding.base import LabelEmbedding
 from pysldl.exceptions import DataError
 from pysldl.explanation import Explanation, FeatureTerm, Neighbor
 from pysldl.mapping import RidgeMapping
-from pysldl.memory import require_memory
+from pysldl.memory import fits_in_memory, require_memory
 from pysldl.online import OnlineLearning
 from pysldl.progress import ProgressCallback
 from pysldl.relations import Relations, label_relations
@@ -155,9 +155,9 @@ class SLDLClassifier(OnlineLearning):
 
     def _fit_codes(self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None) -> Any:
         """Fit stages 1 and 2; returns the targets of the training rows."""
-        if self.online:
-            self.mapping_.set_params(keep_normal_equations=True)
         Z = self.embedding_.fit(Y, progress=self.progress, memory_limit=self.memory_limit).transform(Y)
+        n_nonzeros = X.nnz if sparse.issparse(X) else X.size
+        self._lean_mapping(self.mapping_, (*X.shape, n_nonzeros, Z.shape[1]))
         self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
         return Z
 
@@ -312,9 +312,10 @@ class SLDLClassifier(OnlineLearning):
             Pairs of labels that share a row; see :meth:`pysldl.embedding.base.LabelEmbedding.memory`.
         """
         embedding = self.embedding if self.embedding is not None else GaussianLabelEmbedding()
-        mapping = RidgeMapping() if self.mapping is None else clone(self.mapping)
-        if self.online:
-            mapping.set_params(keep_normal_equations=True)
+        mapping = self._lean_mapping(
+            RidgeMapping() if self.mapping is None else clone(self.mapping),
+            (n_samples, n_features, n_nonzeros, getattr(embedding, "n_components", n_labels)),
+        )
         decoder = self.decoder if self.decoder is not None else NeighborDecoder()
         width = getattr(embedding, "n_components", n_labels)
         codes = 4 * n_samples * width
@@ -350,7 +351,7 @@ class SLDLClassifier(OnlineLearning):
     def _require_memory(self, X: Any, Y: sparse.csr_array) -> None:
         advice = {
             "embedding": "Use a smaller n_components or RandomLabelEmbedding, or raise memory_limit.",
-            "mapping": "Use a smaller n_components, or solver='cg'.",
+            "mapping": "Use a smaller n_components, solver='cg', which needs least, or raise memory_limit.",
             "decoder": "Use a smaller n_components.",
             "ranker": "Use fewer n_candidates.",
         }
@@ -359,6 +360,16 @@ class SLDLClassifier(OnlineLearning):
         estimate = self.estimate_memory(X.shape[0], X.shape[1], Y.shape[1], n_nonzeros, n_pairs=n_pairs)
         for stage, needed in estimate.items():
             require_memory(needed, f"The {stage} stage for {Y.shape[1]} labels", advice[stage], self.memory_limit)
+
+    def _lean_mapping(self, mapping: RidgeMapping, sizes: tuple[int, int, int, int]) -> RidgeMapping:
+        """``mapping``, with conjugate gradients where ``"auto"`` would take a solver that does not fit into memory."""
+        if self.online:
+            mapping.set_params(keep_normal_equations=True)
+        if mapping.solver == "auto" and not mapping.positive:
+            codes = 4 * sizes[0] * sizes[3]
+            if not fits_in_memory(codes + mapping.memory(*sizes), self.memory_limit):
+                mapping.set_params(solver="cg")
+        return mapping
 
     def _scaled(self, X: Any) -> Any:
         if not self.normalize:

@@ -148,8 +148,9 @@ class GaussianLabelEmbedding(LabelEmbedding):
         """
         if self._graph_for(n_labels, limit) == "dense":
             return self._dense_memory(n_labels)
-        touched = min(n_labels, self.batch_size * (1 + self.reach + self.tail))
-        batch = 2 * 4 * self.n_components * touched + 64 * self.batch_size * (self.reach + self.tail)
+        anchors, ranked = min(n_labels, self.batch_size), min(n_labels, self.reach + self.tail)
+        touched = min(n_labels, anchors * (1 + ranked))
+        batch = 2 * 4 * self.n_components * touched + 64 * anchors * ranked
         parameters = 40 * n_labels * self.n_components
         return parameters + batch + walk_memory(n_labels, self.reach, assumed_pairs(n_labels, n_pairs))
 

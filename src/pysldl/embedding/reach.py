@@ -58,5 +58,6 @@ def reached_labels(A: sparse.csr_array, n_steps: int = 10, discount: float = 0.5
 
 
 def walk_memory(n_labels: int, n_kept: int, n_pairs: int) -> int:
-    """Bytes at the peak: the graph three times while it is made, two tables, and a thread's sums over all labels."""
-    return 3 * 12 * n_pairs + 2 * 8 * n_labels * min(n_kept, n_labels) + 32 * n_labels
+    """Bytes at the peak: the graph three times while it is made, two tables or one and its rankings, and the sums of
+    two threads over all labels."""
+    return 3 * 12 * n_pairs + 28 * n_labels * min(n_kept, n_labels) + 2 * 16 * n_labels
