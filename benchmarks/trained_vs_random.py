@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,14 +18,16 @@ from pysldl.metrics import evaluate, inverse_propensity
 METRICS = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 
 
-def measure(dataset: Dataset, n_components: int, n_neighbors: int, n_folds: int) -> dict[str, dict[str, list[float]]]:
+def measure(
+    dataset: Dataset, n_components: int, n_neighbors: int, n_folds: int, graph: Literal["auto", "dense", "sparse"]
+) -> dict[str, dict[str, list[float]]]:
     """``{embedding: {metric: [per cent of each fold]}}``."""
     found: dict[str, dict[str, list[float]]] = {}
     for fold in range(n_folds):
         train, test = training_and_test_rows(dataset, fold)
         weights = inverse_propensity(dataset.Y[train])
         for name, embedding in (
-            ("trained", GaussianLabelEmbedding(n_components, cooccurrence="count")),
+            ("trained", GaussianLabelEmbedding(n_components, cooccurrence="count", graph=graph)),
             ("random", RandomLabelEmbedding(n_components)),
         ):
             classifier = SLDLClassifier(
@@ -65,6 +67,12 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", default=["stackex-cs", "stackex-philosophy"], help="names or files")
     parser.add_argument("--c-hat", type=int, default=32, help="width of the codes (default 32)")
     parser.add_argument("--k", type=int, default=30, help="neighbours (default 30)")
+    parser.add_argument(
+        "--graph",
+        default="auto",
+        choices=("auto", "dense", "sparse"),
+        help="train on whole or truncated rankings",
+    )
     parser.add_argument("--folds", type=int, default=10, help="how many of the ten folds (default 10)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_data_options(parser)
@@ -72,9 +80,12 @@ def main() -> None:
     results: dict[str, Any] = {}
     for name in options.datasets:
         dataset = open_dataset(name, options.data_dir)
-        results[dataset.name] = measure(dataset, options.c_hat, options.k, options.folds)
+        results[dataset.name] = measure(dataset, options.c_hat, options.k, options.folds, options.graph)
         if not options.json:
-            caption = f"Width {options.c_hat}, {options.k} neighbours, {options.folds} of ten folds; per cent."
+            caption = (
+                f"Width {options.c_hat}, {options.k} neighbours, {options.folds} of ten folds, graph {options.graph}; "
+                "per cent."
+            )
             print(as_table(dataset.name, results[dataset.name], caption).to_markdown())
     if options.json:
         print(json.dumps(results, indent=2))
