@@ -11,6 +11,7 @@ from small_world import (
     QUICK,
     SMALL,
     UNABLE,
+    Constant,
     other_sldl,
     small_file,
 )
@@ -83,6 +84,15 @@ def test_a_damaged_record_is_run_again_with_a_warning(source, tmp_path, harm):
         again, steps = run(source, tmp_path / "out")
     assert sum(step.n_configurations for step in steps if not step.found) == 1
     assert sorted(map(repr, numbers(again.folder.records("small")))) == sorted(map(repr, whole))
+
+
+def test_compiled_loops_get_one_thread_too(source, tmp_path, monkeypatch):
+    numba = pytest.importorskip("numba")
+    seen = []
+    monkeypatch.setattr(Constant, "fit", lambda self, X, Y: seen.append(numba.get_num_threads()) or self)
+    before = numba.get_num_threads()
+    run(source, tmp_path / "out", methods=[CONSTANT], jobs=1)
+    assert seen == [1, 1, 1] and numba.get_num_threads() == before
 
 
 def test_one_failing_method_is_reported_and_the_rest_goes_on(source, tmp_path):

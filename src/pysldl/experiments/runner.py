@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from pysldl.experiments.peak import peak_mb, reset_peak
 from pysldl.experiments.pool import Died, run_in_processes
 from pysldl.experiments.protocol import Protocol
 from pysldl.experiments.run_folder import RunFolder
+from pysldl.kernels import compiled
 
 __all__ = ["Failure", "Run", "Source", "find_sources", "run_experiment"]
 
@@ -267,12 +269,28 @@ def _run_unit(unit: _Unit) -> Iterator[Step | Failure | str]:
 def _undisturbed(groups: Iterator[list[Outcome]]) -> Iterator[list[Outcome]]:
     """Compute each group on one thread, without warnings of what is part of the protocol (unseen labels, few rows)."""
     while True:
-        with threadpool_limits(1), warnings.catch_warnings():
+        with threadpool_limits(1), _one_compiled_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", SLDLWarning)
             group = next(groups, None)
         if group is None:
             return
         yield group
+
+
+@contextmanager
+def _one_compiled_thread() -> Iterator[None]:
+    """Compiled loops have threads of their own, which the limit on those of linear algebra does not reach."""
+    if not compiled():
+        yield
+        return
+    import numba
+
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
 
 
 @lru_cache(maxsize=1)
