@@ -220,10 +220,10 @@ def main() -> int:
     requests = requests_of(options.model, data, options.rows, options.k)
 
     result: dict[str, Any] = {"model": str(options.model), "workers": options.workers}
-    result["library"] = library(options.model, data, options.rows, options.k)
     result["peers"] = peers(
         options.peers, options.dataset, options.data_dir, options.peer_models, options.rows, options.k
     )
+    result["library"] = library(options.model, data, options.rows, options.k)
     with service(options.model, options.workers, requests[0]) as (port, process, cold):
         result["cold_start_seconds"] = cold
         load(port, process, requests, 2 * options.workers, options.trial)  # until every worker has compiled its loops

@@ -2,6 +2,10 @@
 
 const MOST_ARROWS = 6000;
 const MOST_NAMES = 140;
+const NODE_BANDS = 4;
+// What lies over the canvas, which no name shall hide under: the buttons in its corner, the line of help below.
+const BUTTONS = { width: 64, height: 156 };
+const HELP = { width: 720, height: 30 };
 
 export class LabelMap {
   constructor(canvas, { onSelect }) {
@@ -25,6 +29,9 @@ export class LabelMap {
     this.data = data;
     this.radius = data.counts.map((n) => 2.2 + 1.15 * Math.log2(1 + n));
     this.order = data.counts.map((_, i) => i).sort((a, b) => data.counts[b] - data.counts[a]);
+    // From 0, the rarest, to 1, the most frequent, in orders of magnitude.
+    const top = Math.log2(1 + Math.max(1, data.counts[this.order[0]] ?? 1));
+    this.weight = data.counts.map((n) => Math.log2(1 + n) / top);
     this.arrows = data.source.map((_, i) => i).sort((a, b) => data.strength[b] - data.strength[a]);
     // Few relations are strong, so darkness goes by rank.
     this.darkness = new Float32Array(data.source.length);
@@ -237,20 +244,26 @@ export class LabelMap {
 
   paintNodes(visible, ink, accent) {
     const { data, pen } = this;
-    pen.fillStyle = ink;
-    pen.globalAlpha = this.selected >= 0 ? 0.4 : 0.85;
-    pen.beginPath();
-    for (let i = 0; i < data.x.length; i++) {
-      if (!visible[i]) continue;
-      const [x, y] = this.toScreen(data.x[i], data.y[i]);
-      const r = this.size(i);
-      if (r < 1.2) pen.rect(x - r, y - r, 2 * r, 2 * r);
-      else {
-        pen.moveTo(x + r, y);
-        pen.arc(x, y, r, 0, 7);
+    const calm = this.selected >= 0;
+    const bands = Array.from({ length: NODE_BANDS }, () => []);
+    for (let i = 0; i < data.x.length; i++)
+      if (visible[i]) bands[Math.min(NODE_BANDS - 1, Math.floor(this.weight[i] * NODE_BANDS))].push(i);
+    // Frequent labels stand out; all of them step back behind a chosen one.
+    pen.fillStyle = calm ? ink : accent;
+    bands.forEach((band, level) => {
+      pen.globalAlpha = calm ? 0.4 : 0.4 + (0.5 * level) / (NODE_BANDS - 1);
+      pen.beginPath();
+      for (const i of band) {
+        const [x, y] = this.toScreen(data.x[i], data.y[i]);
+        const r = this.size(i);
+        if (r < 1.2) pen.rect(x - r, y - r, 2 * r, 2 * r);
+        else {
+          pen.moveTo(x + r, y);
+          pen.arc(x, y, r, 0, 7);
+        }
       }
-    }
-    pen.fill();
+      pen.fill();
+    });
     pen.globalAlpha = 1;
     if (this.hovered >= 0) this.dot(this.hovered, accent);
   }
@@ -284,21 +297,32 @@ export class LabelMap {
   // Names where there is room: first of what is chosen, then of the frequent labels.
   paintNames(visible, colour) {
     const { data, pen } = this;
-    const taken = [];
+    const taken = [
+      [this.width - BUTTONS.width, 0, this.width, BUTTONS.height],
+      [0, this.height - HELP.height, this.width > HELP.width ? HELP.width : 0, this.height],
+    ];
+    for (const label of this.order) {
+      if (this.weight[label] < 0.6 || taken.length > MOST_NAMES) break; // names keep clear of the large labels
+      const [x, y] = this.place(label);
+      const r = this.size(label);
+      if (visible[label]) taken.push([x - r, y - r, x + r, y + r]);
+    }
     const chosen = [this.selected, this.hovered, ...this.out.keys(), ...this.in.keys()].filter((i) => i >= 0);
     const [ink, quiet, paper] = [colour("--ink"), colour("--quiet"), colour("--paper")];
     pen.textBaseline = "middle";
     pen.lineJoin = "round";
     let named = 0;
     const name = (label, strong) => {
-      const size = strong ? 13 : 12;
-      pen.font = `${strong ? 600 : 400} ${size}px system-ui, sans-serif`;
+      const frequent = this.selected < 0 && this.weight[label] > 0.8;
+      const size = strong || frequent ? 13 : 11.5;
+      pen.font = `${strong || frequent ? 600 : 400} ${size}px system-ui, sans-serif`;
       const text = data.labels[label].length > 34 ? `${data.labels[label].slice(0, 33)}…` : data.labels[label];
       const [x, y] = this.place(label);
       const width = pen.measureText(text).width;
       const gap = Math.max(this.size(label), 3) + 4;
-      // To the right; what is chosen may also stand to the left.
-      const box = (strong ? [x + gap, x - gap - width] : [x + gap])
+      // To the right where there is room, else to the left.
+      const box = [x + gap, x - gap - width]
+        .filter((left) => strong || (left >= 4 && left + width <= this.width - 4))
         .map((left) => [left, y - size * 0.7, left + width, y + size * 0.7])
         .find((box) => !taken.some((b) => b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3]));
       if (!box) return;
@@ -306,7 +330,7 @@ export class LabelMap {
       pen.strokeStyle = paper;
       pen.lineWidth = 3.5;
       pen.strokeText(text, box[0], y);
-      pen.fillStyle = strong ? ink : quiet;
+      pen.fillStyle = strong || frequent ? ink : quiet;
       pen.fillText(text, box[0], y);
       named++;
     };
