@@ -1,68 +1,62 @@
 """The k largest of a stream of values, in a heap, for the compiled loops.
 
-The root of the heap is the worst that is kept: the smallest value, of equals the highest number. So a stream of many
-values costs one comparison each, and nothing is sorted that is thrown away.
+The root of the heap is the worst that is kept: the smallest value, of equals the highest number. Nothing is sorted
+that is thrown away. A call costs more than a comparison: compare with the root of a full heap before you offer.
 """
 
 from functools import cache
 from typing import Any
 
-import numpy as np
-
-__all__ = ["compiled_best"]
+__all__ = ["drain", "make_compilable", "offer"]
 
 
 @cache
-def compiled_best() -> tuple[Any, Any]:
-    """``offer(values, numbers, size, value, number) -> size`` and ``drain(values, numbers, size, to_values,
-    to_numbers)``, which empties the heap into two rows, best first."""
-    from numba import njit
+def make_compilable() -> None:
+    """Let compiled loops call the functions of this module. They stay plain, so that numba can keep what it compiled."""
+    from numba.extending import register_jitable
 
-    @njit(inline="always")
-    def worse(values, numbers, a, b):  # type: ignore[no-untyped-def]
-        return values[a] < values[b] or (values[a] == values[b] and numbers[a] > numbers[b])
+    for function in (_sink, offer, drain):
+        register_jitable(function)
 
-    @njit(inline="always")
-    def swap(values, numbers, a, b):  # type: ignore[no-untyped-def]
-        values[a], values[b] = values[b], values[a]
-        numbers[a], numbers[b] = numbers[b], numbers[a]
 
-    @njit(nogil=True, cache=True)
-    def sift_down(values, numbers, size):  # type: ignore[no-untyped-def]
-        parent = np.int64(0)
-        while True:
-            child = 2 * parent + 1
-            if child >= size:
-                return
-            if child + 1 < size and worse(values, numbers, child + 1, child):
-                child += 1
-            if not worse(values, numbers, child, parent):
-                return
-            swap(values, numbers, child, parent)
-            parent = child
-
-    @njit(nogil=True, cache=True)
-    def offer(values, numbers, size, value, number):  # type: ignore[no-untyped-def]
-        if size < len(values):
-            values[size], numbers[size] = value, number
-            child = size
-            while child > 0:
-                parent = (child - 1) >> 1
-                if not worse(values, numbers, child, parent):
-                    break
-                swap(values, numbers, child, parent)
-                child = parent
-            return size + 1
+def offer(values: Any, numbers: Any, size: int, value: Any, number: Any) -> int:
+    """Keep a value if it is among the best ``len(values)`` so far; returns how many are kept."""
+    if size == len(values):
         if value > values[0] or (value == values[0] and number < numbers[0]):
-            values[0], numbers[0] = value, number
-            sift_down(values, numbers, size)
+            _sink(values, numbers, size, value, number)
         return size
+    place = size
+    while place > 0:
+        parent = (place - 1) >> 1
+        if values[parent] < value or (values[parent] == value and numbers[parent] > number):
+            break
+        values[place], numbers[place] = values[parent], numbers[parent]
+        place = parent
+    values[place], numbers[place] = value, number
+    return size + 1
 
-    @njit(nogil=True, cache=True)
-    def drain(values, numbers, size, to_values, to_numbers):  # type: ignore[no-untyped-def]
-        for place in range(size - 1, -1, -1):
-            to_values[place], to_numbers[place] = values[0], numbers[0]
-            values[0], numbers[0] = values[place], numbers[place]
-            sift_down(values, numbers, place)
 
-    return offer, drain
+def drain(values: Any, numbers: Any, size: int, to_values: Any, to_numbers: Any) -> None:
+    """Empty the heap into two rows, best first."""
+    for place in range(size - 1, -1, -1):
+        to_values[place], to_numbers[place] = values[0], numbers[0]
+        _sink(values, numbers, place, values[place], numbers[place])
+
+
+def _sink(values: Any, numbers: Any, size: int, value: Any, number: Any) -> None:
+    """Put a value in place of the root of a heap of ``size``."""
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= size:
+            break
+        other = child + 1
+        if other < size and (
+            values[other] < values[child] or (values[other] == values[child] and numbers[other] > numbers[child])
+        ):
+            child = other
+        if values[child] > value or (values[child] == value and numbers[child] < number):
+            break
+        values[place], numbers[place] = values[child], numbers[child]
+        place = child
+    values[place], numbers[place] = value, number

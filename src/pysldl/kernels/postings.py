@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.device import chosen_device
 from pysldl.kernels import compiled, in_parts
-from pysldl.kernels.best import compiled_best
+from pysldl.kernels.best import drain, make_compilable, offer
 from pysldl.kernels.one_row import search_one
 from pysldl.topk import top_k
 
@@ -45,6 +46,10 @@ def search_postings(
     left_out = np.full(queries.shape[0], -1, dtype=np.int64) if leave_out is None else np.asarray(leave_out, np.int64)
     if queries.shape[0] == 1:
         return search_one(queries, postings, k, int(left_out[0]))
+    if (device := chosen_device()) is not None:
+        from pysldl.on_device.search import best_rows
+
+        return best_rows(device, queries, postings, k, leave_out)
     if compiled():
         parts = in_parts(
             _compiled_search(), queries.shape[0], queries.indptr, queries.indices, queries.data,
@@ -82,15 +87,15 @@ def _plain_search(
 def _compiled_search() -> Any:
     from numba import njit
 
-    offer, drain = compiled_best()
+    make_compilable()
 
     @njit(nogil=True, cache=True)
     def search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):  # type: ignore[no-untyped-def]
         rows = np.full((stop - start, k), -1, np.int32)
         products = np.zeros((stop - start, k), np.float32)
         total = np.zeros(n_rows, np.float32)
-        met = np.empty(n_rows + 1, np.int32)
-        nothing, barely = np.float32(0.0), np.float32(1e-30)
+        met = np.empty(n_rows + 1, np.uint32)
+        nothing = np.float32(0.0)
         heap_value = np.empty(k, np.float32)
         heap_row = np.empty(k, np.int32)
         for query in range(start, stop):
@@ -99,20 +104,24 @@ def _compiled_search() -> Any:
                 value = qd[at]
                 for place in range(np.uint64(pp[qi[at]]), np.uint64(pp[qi[at] + 1])):
                     # No branch in here: whether a row was met before cannot be foreseen, and a wrong guess costs more
-                    # than the rest. A sum that comes back to nothing stays met.
+                    # than all the rest.
                     row = np.uint32(pi[place])
                     before = total[row]
-                    after = before + value * pd[place]
-                    met[n_met] = row
+                    met[min(n_met, n_rows)] = row
                     n_met += int(before == nothing)
-                    total[row] = after if after != nothing else barely
-            size = 0
+                    total[row] = before + value * pd[place]
+            if n_met > n_rows:  # sums that came back to nothing were met again
+                n_met = n_rows
+                met[:n_rows] = np.arange(n_rows)
+            size, worst, skipped = 0, np.float32(1e-30), np.uint32(left_out[query])
             for at in range(n_met):
                 row = met[at]
                 value = total[row]
                 total[row] = nothing
-                if value > barely and row != left_out[query]:
-                    size = offer(heap_value, heap_row, size, value, row)
+                if value >= worst and row != skipped:
+                    size = offer(heap_value, heap_row, size, value, np.int32(row))
+                    if size == k:
+                        worst = heap_value[0]
             drain(heap_value, heap_row, size, products[query - start], rows[query - start])
         return rows, products
 

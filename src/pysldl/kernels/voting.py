@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.device import chosen_device
 from pysldl.kernels import compiled, in_parts
-from pysldl.kernels.best import compiled_best
+from pysldl.kernels.best import drain, make_compilable, offer
 from pysldl.kernels.one_row import vote_one
 from pysldl.topk import top_k
 
@@ -39,6 +40,10 @@ def vote_top(
     """
     if len(neighbors) == 1:
         return vote_one(neighbors, weights, Y, m)
+    if (device := chosen_device()) is not None:
+        from pysldl.on_device.search import votes_of_neighbors
+
+        return votes_of_neighbors(device, neighbors, weights, Y, m)
     if compiled():
         parts = in_parts(_compiled_vote(), len(neighbors), neighbors, weights, Y.indptr, Y.indices, Y.shape[1], m)
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -60,7 +65,7 @@ def vote_top(
 def _compiled_vote() -> Any:
     from numba import njit
 
-    offer, drain = compiled_best()
+    make_compilable()
 
     @njit(nogil=True, cache=True)
     def vote(start, stop, neighbors, weights, yp, yi, n_labels, m):  # type: ignore[no-untyped-def]
@@ -82,10 +87,13 @@ def _compiled_vote() -> Any:
                         voted[n_voted] = label
                         n_voted += 1
                     total[label] += weight
-            size = 0
+            size, worst = 0, np.float32(0.0)
             for at in range(n_voted):
                 label = voted[at]
-                size = offer(heap_vote, heap_label, size, total[label], label)
+                if total[label] >= worst:
+                    size = offer(heap_vote, heap_label, size, total[label], label)
+                    if size == m:
+                        worst = heap_vote[0]
                 total[label] = 0
             drain(heap_vote, heap_label, size, votes[row - start], labels[row - start])
         return labels, votes
