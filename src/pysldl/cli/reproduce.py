@@ -35,7 +35,7 @@ def reproduce(
     stratified: bool = False,
     c_hats: str | None = None,
     ks: str | None = None,
-    validation_rows: int = 1000,
+    validation_rows: int = 2000,
     selection: Literal["nested", "as-published"] = "nested",
     unseen: Literal["paper", "keep", "drop"] = "paper",
     published: Path | None = None,

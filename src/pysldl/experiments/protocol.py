@@ -50,8 +50,8 @@ class Protocol:
     validation : float
         Part of the training rows of a fold on which nested selection compares the configurations.
     validation_rows : int
-        Of a small set one part is too few rows to choose by: further ones follow, each time learning from all other
-        training rows, until they hold so many rows together or no rows are left.
+        One part is too few rows to choose by: further ones follow, each time learning from all other training rows,
+        until they hold so many rows together or no rows are left.
     """
 
     n_folds: int = 10
@@ -60,7 +60,7 @@ class Protocol:
     c_hats: tuple[int, ...] = PAPER_C_HATS
     ks: tuple[int, ...] = PAPER_KS
     validation: float = 0.1
-    validation_rows: int = 1000
+    validation_rows: int = 2000
 
     def __post_init__(self) -> None:
         if self.n_folds < 2:
