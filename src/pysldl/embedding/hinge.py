@@ -32,7 +32,7 @@ class ConsecutiveHinge:
         n_anchors = D.shape[0]
         ranked = np.take(D.ravel(), self._flat, mode="clip")
         loss, pull = consecutive_violations(ranked, self._margin, self._sign)
-        G = np.zeros_like(D)
+        G = np.zeros(D.shape, dtype=D.dtype)  # by rows, also where D is a transpose: ravel must not copy
         G.ravel()[self._flat] = pull * D.dtype.type(self._sign / n_anchors)
         return loss / n_anchors, G
 
