@@ -117,7 +117,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
         init_scale: float | None = None,
         graph: Literal["auto", "dense", "sparse"] = "auto",
         reach: int = 64,
-        tail: int = 32,
+        tail: int = 16,
         batch_size: int = 1024,
         random_state: Any = None,
     ) -> None:
