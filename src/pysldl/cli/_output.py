@@ -43,8 +43,18 @@ def facts(entries: Mapping[str, Any]) -> Table:
     """Names and values, one below the other."""
     grid = Table.grid(padding=(0, 2))
     for name, value in entries.items():
-        grid.add_row(name, escape(str(value)))
+        grid.add_row(name, escape(_said(value)))
     return grid
+
+
+def _said(value: Any) -> str:
+    """A value as people write it: lists without brackets, one line for each entry that has parts of its own."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_said(part)}" for name, part in value.items())
+    if isinstance(value, (list, tuple)):
+        between = "\n" if any(isinstance(part, Mapping) for part in value) else ", "
+        return between.join(map(_said, value)) or "none"
+    return "none" if value is None else str(value)
 
 
 def percent(value: float) -> str:

@@ -19,7 +19,7 @@ from pysldl.persistence import Manifest, load_model, read_manifest
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.examples import DataExamples, own_examples
 from pysldl.serve.label_graph import Arrow, LabelGraph
-from pysldl.serve.words import Words, are_words
+from pysldl.serve.words import Words, are_words, forms_of
 from pysldl.topk import top_k
 
 __all__ = ["Kind", "ServedModel", "open_version"]
@@ -206,7 +206,7 @@ class ServedModel:
         if not hasattr(self.classifier, "explain"):
             raise ServiceError("not_supported", f"A {self.manifest.model_class} gives no reasons.")
         reasons = self.classifier.explain(x, column, top=top)
-        forms = {} if text is None or self._words is None else self._words.forms(text)
+        forms = {} if text is None else self._forms(text)
         return {
             "label": reasons.label,
             "score": _number(reasons.score),
@@ -233,6 +233,11 @@ class ServedModel:
             "terms_total": _number(reasons.terms_total),
             "terms_meaning": reasons.terms_meaning,
         }
+
+    def _forms(self, text: str) -> dict[str, list[str]]:
+        if self._words is not None:
+            return self._words.forms(text)
+        return forms_of(self.classifier.vectorizer_, text)
 
     @cached_property
     def _own_examples(self) -> Sequence[str] | None:

@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize
 
 from pysldl.serve.stemming import stem
 
-__all__ = ["Words", "are_words"]
+__all__ = ["Words", "are_words", "forms_of"]
 
 # Feature names this much of which are words, or stems, make a vocabulary of words, or of stems.
 MOST = 0.9
@@ -77,6 +77,17 @@ class Words:
             phrases = (" ".join(tokens[start : start + size]) for start in range(len(tokens) - size + 1))
             found += [self._column[phrase] for phrase in phrases if phrase in self._column]
         return found
+
+
+def forms_of(vectorizer: Any, text: str) -> dict[str, list[str]]:
+    """The words of a text behind each term of a vectoriser that counts words, as they are written there."""
+    if vectorizer.analyzer != "word":
+        return {}
+    as_term = vectorizer.build_preprocessor()
+    found: dict[str, set[str]] = {}
+    for word in vectorizer.build_tokenizer()(text):
+        found.setdefault(as_term(word), set()).add(word)
+    return {term: sorted(words) for term, words in found.items()}
 
 
 def are_words(names: Sequence[str]) -> bool:
