@@ -17,7 +17,7 @@ from pysldl.embedding.reach import reached_labels
 from pysldl.embedding.transfer import cooccurrence, rank_labels, transfer_matrix
 from pysldl.embedding.truncated import TruncatedRanking
 from pysldl.embedding.vector import sparse_squared_error, squared_error
-from pysldl.exceptions import DataError
+from pysldl.exceptions import DataError, MemoryLimitError
 
 RNG = np.random.RandomState(0)
 
@@ -188,6 +188,15 @@ def test_memory_is_bounded_by_what_it_states():
     tracemalloc.stop()
     assert embedding.graph_ == "sparse"
     assert peak < embedding.memory(n_labels, n_pairs=9 * n_rows) < 100 * 10**6
+
+
+def test_a_matrix_of_all_divergences_is_refused_where_it_cannot_fit():
+    embedding = GaussianLabelEmbedding(1, graph="sparse", reach=2, tail=2, max_steps=1, random_state=0)
+    Y = sparse.csr_array((np.ones(4, np.float32), [0, 1, 2, 3], [0, 2, 4]), shape=(2, 5_000_000))
+    embedding.fit(Y)
+    with pytest.raises(MemoryLimitError, match=r"between 5000000 labels .* anchors"):
+        embedding.divergences()
+    assert embedding.divergences(np.array([0, 3])).shape == (2, 2)
 
 
 def test_labels_that_share_no_row_and_a_label_on_every_row():

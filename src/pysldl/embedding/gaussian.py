@@ -19,6 +19,7 @@ from pysldl.embedding.reach import reached_labels, walk_memory
 from pysldl.embedding.transfer import Weighting, cooccurrence, rank_labels, transfer_matrix, transfer_rows
 from pysldl.embedding.truncated import TruncatedRanking
 from pysldl.exceptions import DataError
+from pysldl.memory import require_memory
 from pysldl.progress import ProgressCallback
 
 __all__ = ["GaussianLabelEmbedding"]
@@ -171,6 +172,9 @@ class GaussianLabelEmbedding(LabelEmbedding):
         """
         check_is_fitted(self)
         rows = slice(None) if anchors is None else anchors
+        n_labels = len(self.components_[rows])
+        advice = "Name fewer labels as anchors."
+        require_memory(8 * n_labels**2, f"The matrix of divergences between {n_labels} labels", advice)
         return kl_divergence(self.components_[rows], self.log_variances_[rows])
 
     def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
