@@ -16,7 +16,7 @@ from pysldl.embedding import (
     VectorLabelEmbedding,
 )
 from pysldl.embedding.base import LabelEmbedding
-from pysldl.exceptions import DataError, NotOnlineError
+from pysldl.exceptions import DataError, NotOnlineError, SLDLWarning
 from pysldl.mapping import RidgeMapping
 from pysldl.persistence import load_model, save_model
 
@@ -190,6 +190,20 @@ def test_a_new_label_finds_what_it_implies(data):
 @pytest.fixture
 def ranked():
     return SLDLClassifier(decoder=FeatureNeighborDecoder(20), ranker=LinearRanker(20), online=True, random_state=0)
+
+
+def test_rows_behind_the_indexed_ones_are_indexed_as_all_at_once(data, halves):
+    first, later = halves
+    all_rows = np.concatenate([first, later])
+    X, Y = sparse.csr_array(data.X, dtype=np.float32), data.Y
+    at_once = FeatureNeighborDecoder(500, index_terms=4).fit(X[all_rows], Y[all_rows])
+    with pytest.warns(SLDLWarning, match="n_neighbors"):
+        one_by_one = FeatureNeighborDecoder(500, index_terms=4).fit(X[first], Y[first]).extend(X[later], Y[all_rows])
+    assert one_by_one.n_neighbors_ == at_once.n_neighbors_
+    for part in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(
+            getattr(one_by_one.postings_, part), getattr(at_once.postings_, part), strict=True
+        )
 
 
 def test_neighbours_in_the_features_learn_on(data, halves):

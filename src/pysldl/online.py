@@ -157,8 +157,12 @@ class OnlineLearning(LabelRanker):
             codes = mapping.predict(X)
             if self.decoder_.works_on == "both":
                 codes = CodedRows(codes, X)
-        # Every code moves with the mapping, so the neighbours are indexed anew: one product with the features.
-        decoder = copy(self.decoder_).fit(codes, Y)
+        decoder = copy(self.decoder_)
+        if mapping is None and added is not None and hasattr(decoder, "extend"):
+            decoder.extend(added[0], Y)
+        else:
+            # Every code moves with the mapping, so the neighbours are indexed anew: one product with the features.
+            decoder.fit(codes, Y)
         if ranker is not None:
             before = np.pad(self.label_counts_, (0, Y.shape[1] - len(self.label_counts_)))
             new = np.flatnonzero((before == 0) & (np.bincount(Y.indices, minlength=Y.shape[1]) > 0))

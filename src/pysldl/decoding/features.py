@@ -15,7 +15,6 @@ from pysldl.kernels.voting import vote_top
 __all__ = ["FeatureNeighborDecoder"]
 
 CHOOSING_ROWS = 1000
-ROWS_AT_ONCE = 8192
 
 
 class FeatureNeighborDecoder(Decoder):
@@ -75,10 +74,15 @@ class FeatureNeighborDecoder(Decoder):
         say_what_is_missing()
         self.n_neighbors_ = min(asked, Y.shape[0])
         self.temperature_ = float(self._given("temperature", TEMPERATURES))
-        rows = _float32(Z)
-        if self.index_terms is not None:
-            rows = heaviest_terms(rows, self.index_terms)
-        self.postings_ = with_small_indices(sparse.csr_array(with_small_indices(rows).T))
+        self.postings_ = self._postings_of(Z)
+        self.Y_ = Y
+        self.prior_ = label_prior(Y)
+        return self
+
+    def extend(self, Z: Any, Y: sparse.csr_array) -> Self:
+        """Index further rows ``Z`` behind the present ones, as a fit to all would; ``Y`` holds the labels of all."""
+        self.n_neighbors_ = min(self._given("n_neighbors", NEIGHBORS), Y.shape[0])
+        self.postings_ = with_small_indices(sparse.hstack([self.postings_, self._postings_of(Z)], format="csr"))
         self.Y_ = Y
         self.prior_ = label_prior(Y)
         return self
@@ -101,13 +105,7 @@ class FeatureNeighborDecoder(Decoder):
     def left_out_candidates(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        queries = self._queries(Z_left_out)
-        found = []
-        for start in range(0, len(rows), ROWS_AT_ONCE):  # so that the neighbours of all rows never exist at once
-            part = slice(start, start + ROWS_AT_ONCE)
-            neighbors, similarities = search_postings(queries[part], self.postings_, self.n_neighbors_, rows[part])
-            found.append(self._vote_top((neighbors, similarities), m))
-        return np.concatenate([labels for labels, _ in found]), np.concatenate([votes for _, votes in found])
+        return self._vote_top(self._search(Z_left_out, rows), m)
 
     def scores(self, Z: Any) -> sparse.csr_array:
         neighbors, similarities = self._search(Z, None)
@@ -138,6 +136,13 @@ class FeatureNeighborDecoder(Decoder):
 
     def _queries(self, Z: Any) -> sparse.csr_array:
         return with_small_indices(heaviest_terms(_float32(Z), self.n_terms))
+
+    def _postings_of(self, Z: Any) -> sparse.csr_array:
+        """For each feature the rows of ``Z`` that have it among their heaviest, (n_features, n_rows)."""
+        rows = _float32(Z)
+        if self.index_terms is not None:
+            rows = heaviest_terms(rows, self.index_terms)
+        return with_small_indices(sparse.csr_array(with_small_indices(rows).T))
 
     def _search(self, Z: Any, leave_out: NDArray[np.integer] | None) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         return search_postings(self._queries(Z), self.postings_, self.n_neighbors_, leave_out)
