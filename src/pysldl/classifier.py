@@ -16,6 +16,7 @@ from pysldl.calibration import ScoreCalibration
 from pysldl.decoding import LinearRanker, NeighborDecoder
 from pysldl.decoding.base import Decoder
 from pysldl.decoding.joint import CodedRows
+from pysldl.device import computing_on
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
 from pysldl.exceptions import DataError
@@ -58,6 +59,9 @@ class SLDLClassifier(OnlineLearning):
         take rows out.
     vectorizer : TfidfVectorizer, optional
         Used where X is a list of texts; a plain one is made if none is given.
+    device : str
+        ``"cuda"`` runs embedding (its dense path), mapping, neighbours and ranker on a graphics card, through torch, in
+        ``fit`` and in prediction; the results are those of the processor up to rounding. ``"cpu"`` needs no torch.
     memory_limit : int or str, optional
         Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
     progress : callable, optional
@@ -106,6 +110,7 @@ class SLDLClassifier(OnlineLearning):
         calibrate: bool = True,
         online: bool = False,
         vectorizer: Any = None,
+        device: str = "cpu",
         memory_limit: int | str | None = None,
         progress: ProgressCallback | None = None,
         random_state: Any = None,
@@ -118,6 +123,7 @@ class SLDLClassifier(OnlineLearning):
         self.calibrate = calibrate
         self.online = online
         self.vectorizer = vectorizer
+        self.device = device
         self.memory_limit = memory_limit
         self.progress = progress
         self.random_state = random_state
@@ -125,6 +131,10 @@ class SLDLClassifier(OnlineLearning):
     # The three stages
 
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        with computing_on(self.device):
+            self._fit_stages(X, Y)
+
+    def _fit_stages(self, X: Any, Y: sparse.csr_array) -> None:
         rng = check_random_state(self.random_state)
         self.embedding_ = self._seeded(self.embedding, GaussianLabelEmbedding, rng)
         self.mapping_ = self._seeded(self.mapping, RidgeMapping, rng)
@@ -201,6 +211,10 @@ class SLDLClassifier(OnlineLearning):
         return SPARSE_BLOCK if self.decoder_.scores_are_sparse else super()._rows_at_once()
 
     def _score_rows(self, X: Any) -> Any:
+        with computing_on(self.device):
+            return self._score_through_stages(X)
+
+    def _score_through_stages(self, X: Any) -> Any:
         X = self._scaled(X)
         codes = self._rows_to_decode(X)
         if self.ranker_ is None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from pysldl.device import chosen_device
 from pysldl.kernels.nearest import largest
 
 __all__ = ["ExactIndex", "NeighborIndex", "unit_rows"]
@@ -98,6 +99,10 @@ class ExactIndex(NeighborIndex):
     def nearest(
         self, Q: NDArray[np.float32], k: int, *, leave_out: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        if (device := chosen_device()) is not None:
+            from pysldl.on_device.search import nearest_vectors
+
+            return nearest_vectors(device, Q, self.vectors_, k, leave_out)
         neighbors = np.empty((len(Q), k), dtype=np.int32)
         products = np.empty((len(Q), k), dtype=np.float32)
         block = max(1, BLOCK_BYTES // max(4 * len(self.vectors_), 1))

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pysldl.embedding.anchor_batches import BatchDescent, Gaussians
+from pysldl.device import chosen_device
 from pysldl.embedding.base import LabelEmbedding, assumed_pairs, normal_rows, seen_labels
 from pysldl.embedding.descent import Descent
 from pysldl.embedding.divergence import js_backward, js_divergence, kl_backward, kl_divergence
@@ -300,7 +301,12 @@ class GaussianLabelEmbedding(LabelEmbedding):
     def _loss(self, transfer: NDArray[np.float32]) -> Callable[..., tuple[float, list[NDArray[Any]]]]:
         """The ranking loss (Eq. 7) of means and log-variances, and its gradients."""
         official = self.objective == "official"
-        hinge = ConsecutiveHinge(rank_labels(transfer, with_anchor=official), self.margin, related_closer=not official)
+        ranking = rank_labels(transfer, with_anchor=official)
+        if (device := chosen_device()) is not None and self.divergence == "kl":
+            from pysldl.on_device.ranking_loss import ranking_loss
+
+            return ranking_loss(device, ranking, self.margin, official=official)
+        hinge = ConsecutiveHinge(ranking, self.margin, related_closer=not official)
         forward, backward = _DIVERGENCES[self.divergence]
 
         def loss_of(mu: NDArray[Any], log_var: NDArray[Any]) -> tuple[float, list[NDArray[Any]]]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.device import chosen_device
 from pysldl.kernels import compiled, in_parts
 from pysldl.kernels.one_row import score_one
 
@@ -35,6 +36,10 @@ def score_candidates(
     """
     if len(labels) == 1:
         return score_one(X, labels, W, bias)
+    if (device := chosen_device()) is not None:
+        from pysldl.on_device.margins import linear_scores
+
+        return linear_scores(device, X, labels, W, bias)
     if compiled():
         parts = in_parts(
             _compiled_score(), len(labels), X.indptr, X.indices, X.data, X.shape[1], labels,

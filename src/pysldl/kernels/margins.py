@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.device import chosen_device
 from pysldl.kernels import compiled, in_parts, with_small_indices
 from pysldl.kernels.problems import LabelRows
 
@@ -60,6 +61,13 @@ def fit_margins(
         A label all of whose rows have the same sign gets no weights and that sign as bias; one without rows, -1.
     """
     X = with_small_indices(sparse.csr_array(X))  # one form of the arrays, so that the loop is compiled once
+    if (device := chosen_device()) is not None:
+        from pysldl.on_device.margins import classifiers
+
+        W, bias = classifiers(
+            device, X, *problems, C=C, min_weight=min_weight, bias_centre=WITHOUT_EVIDENCE, bias_freedom=BIAS_FREEDOM
+        )
+        return with_small_indices(W), bias
     sizes = np.diff(problems.indptr)
     by_size = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
     # Dealt like cards: every thread gets labels of all sizes.

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.device import chosen_device
 from pysldl.kernels import compiled, in_parts
 from pysldl.topk import top_k_dense
 
@@ -61,6 +62,10 @@ def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float
         0 beside a row of -1.
     """
     is_sparse = sparse.issparse(V)
+    if (device := chosen_device()) is not None:
+        from pysldl.on_device.search import products_of_pairs
+
+        return products_of_pairs(device, Q, rows, V)
     if compiled():
         if is_sparse:
             arguments = (Q.indptr, Q.indices, Q.data, Q.shape[1], rows, V.indptr, V.indices, V.data)

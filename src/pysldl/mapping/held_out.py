@@ -37,17 +37,18 @@ class HeldOutError:
 
     def __init__(self, design: Design, Z: NDArray[Any], rows: NDArray[np.intp]) -> None:
         self._rows = Design(design.X[rows], design.mean)
-        self._expected = Z[rows].astype(np.float32, copy=False)
+        self.expected = Z[rows].astype(np.float32, copy=False)
+        self.smallest_fall = SMALLEST_FALL
         self._before = np.inf
 
     def __call__(self, W: NDArray[Any]) -> float:
-        left = self._rows.times(W) - self._expected
+        left = self._rows.times(W) - self.expected
         return float(column_dots(left, left).sum()) / left.size
 
     def stop(self, step: int, W: NDArray[Any]) -> bool:
         """Whether the last step lowered the error by less than a five hundredth."""
         error = self(W)
-        enough = error > self._before * (1 - SMALLEST_FALL)
+        enough = error > self._before * (1 - self.smallest_fall)
         self._before = error
         return enough
 

@@ -169,10 +169,10 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return solve_lbfgs(
                 design, targets, self.alpha_, tol=self.tol, max_iter=self.max_iter, positive=self.positive
             )
-        tol, stop = self.tol, None
+        tol, held_out = self.tol, None
         if self.held_rows_ is not None:
             design = design.single()
-            tol, stop = max(self.tol, SINGLE_PRECISION_REACH), HeldOutError(design, targets, self.held_rows_).stop
+            tol, held_out = max(self.tol, SINGLE_PRECISION_REACH), HeldOutError(design, targets, self.held_rows_)
             design = design.without_rows(self.held_rows_)
             targets = targets.copy()
             targets[self.held_rows_] = 0
@@ -185,7 +185,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             leverage_of=leverage_of,
             rng=rng,
             on_step=progress and (lambda step, error: progress(Progress("mapping", step, self.max_iter, error))),
-            stop=stop,
+            held_out=held_out,
         )
 
     def update(self, X: Any, Z: Any, *, added: RowPairs | None = None, removed: RowPairs | None = None) -> Self:

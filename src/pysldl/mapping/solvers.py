@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize, sparse
 
+from pysldl.device import chosen_device
 from pysldl.kernels import with_small_indices
 from pysldl.kernels.conjugate import advance, column_dots, turn
 from pysldl.kernels.products import sparse_times
@@ -108,6 +109,10 @@ class Solution:
 def solve_cholesky(design: Design, Z: Matrix, alpha: float, leverage_of: NDArray[np.integer] | None = None) -> Solution:
     """Closed form by a Cholesky factor of the smaller of the two Gram matrices."""
     n_samples, n_features = design.X.shape
+    if n_features <= n_samples and (device := chosen_device()) is not None:
+        from pysldl.on_device.regression import ridge_by_cholesky
+
+        return Solution(*ridge_by_cholesky(device, design.X, design.mean, Z, alpha, leverage_of))
     if n_features <= n_samples:
         gram = design.gram()
         gram.flat[:: n_features + 1] += alpha
@@ -144,13 +149,14 @@ def solve_cg(
     leverage_of: NDArray[np.integer] | None = None,
     rng: np.random.RandomState | None = None,
     on_step: OnStep | None = None,
-    stop: Callable[[int, NDArray[Any]], bool] | None = None,
+    held_out: Any = None,
 ) -> Solution:
     """Conjugate gradients on the normal equations, every column of Z at once, scaled by the diagonal.
 
     The steps are taken in single precision. Where ``tol`` asks for more digits than that has, what they leave over is
-    computed in double precision and solved for again. ``start`` holds weights of nearly the same problem; ``stop`` is
-    asked after every step. Leverages are estimated from random signs that ride along as further columns (Hutchinson's
+    computed in double precision and solved for again. ``start`` holds weights of nearly the same problem;
+    ``held_out``, a :class:`~pysldl.mapping.held_out.HeldOutError`, is asked after every step whether to stop. Leverages
+    are estimated from random signs that ride along as further columns (Hutchinson's
     estimator). Rows of ``Z`` that ``design`` goes without must be zero.
     """
     n_targets = Z.shape[1]
@@ -163,11 +169,13 @@ def solve_cg(
             probes[design.without] = 0
         Z = np.hstack([Z, probes])
         start = None if start is None else np.pad(start, ((0, 0), (0, LEVERAGE_PROBES)))
-    if tol >= SINGLE_PRECISION_REACH:
+    if (device := chosen_device()) is not None:
+        W, step, left = _solve_on(device, design, Z, alpha, tol, max_iter, start, held_out, on_step)
+    elif tol >= SINGLE_PRECISION_REACH:
         B = single.transposed_times(Z.astype(np.float32, copy=False))
         goal = tol * np.sqrt(column_dots(B, B))
         del Z
-        asked = None if stop is None else lambda step, W: stop(step, W[:, :n_targets])
+        asked = None if held_out is None else lambda step, W: held_out.stop(step, W[:, :n_targets])
         W, step, left = conjugate_gradients(
             single, B, alpha, goal, max_iter=max_iter, start=start, on_step=on_step, stop=asked
         )
@@ -178,6 +186,36 @@ def solve_cg(
     smoothed = single.times(np.ascontiguousarray(W[:, n_targets:], dtype=np.float32))[leverage_of]
     leverage = (smoothed * probes[leverage_of]).mean(axis=1)
     return Solution(np.ascontiguousarray(W[:, :n_targets]), np.clip(leverage, 0.0, 0.95), step, left)
+
+
+def _solve_on(
+    device: Any,
+    design: Design,
+    Z: NDArray[Any],
+    alpha: float,
+    tol: float,
+    max_iter: int,
+    start: NDArray[Any] | None,
+    held_out: Any,
+    on_step: OnStep | None,
+) -> tuple[NDArray[Any], int, float]:
+    """The same on a graphics card, which has double precision where ``tol`` asks for it."""
+    from pysldl.on_device.regression import conjugate_gradients as on_device
+
+    return on_device(
+        device,
+        design.X,
+        design.mean,
+        Z.astype(np.float32 if tol >= SINGLE_PRECISION_REACH else np.float64, copy=False),
+        alpha,
+        tol=tol,
+        max_iter=max_iter,
+        start=start,
+        held=design.without,
+        expected=None if held_out is None else held_out.expected,
+        smallest_fall=0.0 if held_out is None else held_out.smallest_fall,
+        on_step=on_step,
+    )
 
 
 def _refined(

@@ -1,0 +1,49 @@
+"""NumPy and SciPy to torch."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+__all__ = ["as_csr", "as_tensor", "ranges", "segment_sums"]
+
+
+def as_tensor(array: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """A dense array on the device."""
+    array = np.ascontiguousarray(array)
+    if not array.flags.writeable:  # torch warns of memory that it could change, such as that of a loaded model
+        array = array.copy()
+    return torch.from_numpy(array).to(device=device, dtype=dtype)
+
+
+def as_csr(matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
+    """A sparse matrix on the device, with 32-bit indices, which the products are fastest with."""
+    matrix = sparse.csr_array(matrix)
+    if not matrix.has_sorted_indices:
+        matrix = matrix.sorted_indices()
+    index = torch.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else torch.int64
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse", category=UserWarning)  # torch calls its CSR a beta
+        return torch.sparse_csr_tensor(
+            as_tensor(matrix.indptr, device, index),
+            as_tensor(matrix.indices, device, index),
+            as_tensor(matrix.data, device, dtype),
+            size=matrix.shape,
+            check_invariants=False,
+        )
+
+
+def ranges(starts: Tensor, lengths: Tensor) -> Tensor:
+    """``start, start + 1, ...`` of every start, one after the other."""
+    ends = torch.cumsum(lengths, 0)
+    total = int(ends[-1]) if len(ends) else 0
+    moved = torch.repeat_interleave(starts - (ends - lengths), lengths, output_size=total)
+    return moved + torch.arange(total, device=starts.device)
+
+
+def segment_sums(values: Tensor, lengths: Tensor) -> Tensor:
+    """Sums of consecutive segments of ``values``, in the order of the values."""
+    return torch.segment_reduce(values, "sum", lengths=lengths, initial=0.0)

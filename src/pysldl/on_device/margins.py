@@ -1,0 +1,249 @@
+"""The ranker's classifiers on the device: Newton steps for many labels at once, and scores of candidates."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from pysldl.on_device.arrays import as_tensor, ranges, segment_sums
+
+__all__ = ["classifiers", "linear_scores"]
+
+VALUES_AT_ONCE = 1 << 26
+NEWTON_STEPS = 20
+CG_STEPS = 30
+LINE_STEPS = 8
+CONVERGED = 1e-3
+
+
+def classifiers(
+    device: torch.device,
+    X: sparse.csr_array,
+    indptr: NDArray[np.int64],
+    signed_rows: NDArray[np.int32],
+    *,
+    C: float,
+    min_weight: float,
+    bias_centre: float,
+    bias_freedom: float,
+) -> tuple[sparse.csr_array, NDArray[np.float32]]:
+    """What :func:`~pysldl.kernels.margins.fit_margins` minimises, to its optimum.
+
+    The problems of many labels are one: a sparse matrix with a row for every pair of a label and one of its rows, and a
+    column for every feature of every label. Newton's method on the squared hinge, each label with step lengths
+    of its own.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_samples, n_features), float32
+    indptr, signed_rows : ndarrays
+        The rows of every label, see :class:`~pysldl.kernels.problems.LabelRows`.
+    bias_centre, bias_freedom : float
+        The penalty of a bias b is ``(b - centre)² / (2 freedom)``.
+
+    Returns
+    -------
+    W : csr_array of shape (n_labels, n_features)
+    bias : ndarray of shape (n_labels,)
+    """
+    n_labels, n_features = len(indptr) - 1, X.shape[1]
+    bias = np.full(n_labels, -1.0, dtype=np.float32)
+    positive = np.add.reduceat(np.append(signed_rows >= 0, False), np.minimum(indptr[:-1], len(signed_rows)))
+    sizes = np.diff(indptr)
+    positive = np.where(sizes > 0, positive, 0)
+    bias[(sizes > 0) & (positive == sizes)] = 1.0
+    mixed = np.flatnonzero((positive > 0) & (positive < sizes))
+    stored = np.diff(X.indptr)[np.where(signed_rows >= 0, signed_rows, ~signed_rows)] + 1
+    cost = np.concatenate([[0], np.cumsum(stored)])
+    cost = cost[indptr[1:]] - cost[indptr[:-1]]
+    matrix = _Matrix(X, device)
+    labels_found, columns_found, values_found = [], [], []
+    for group in _groups(mixed, cost):
+        w, label, column = _fit_group(matrix, group, indptr, signed_rows, C, bias_centre, bias_freedom)
+        is_bias = column == n_features
+        bias[group[label[is_bias]]] = bias_centre + np.sqrt(bias_freedom) * w[is_bias]
+        kept = ~is_bias & (np.abs(w) >= min_weight)
+        labels_found.append(group[label[kept]])
+        columns_found.append(column[kept])
+        values_found.append(w[kept])
+    nothing = [np.zeros(0, dtype=np.int64)]
+    W = sparse.csr_array(
+        (
+            np.concatenate([np.zeros(0, dtype=np.float32), *values_found]),
+            (np.concatenate(nothing + labels_found), np.concatenate(nothing + columns_found)),
+        ),
+        shape=(n_labels, n_features),
+    )
+    W.sort_indices()
+    return W, bias
+
+
+def linear_scores(
+    device: torch.device, X: sparse.csr_array, labels: NDArray[np.integer], W: sparse.csr_array, bias: NDArray[Any]
+) -> NDArray[np.float32]:
+    """As :func:`~pysldl.kernels.candidates.score_candidates`."""
+    starts, columns = as_tensor(W.indptr, device, torch.int64), as_tensor(W.indices, device, torch.int64)
+    values, biases = as_tensor(W.data, device, torch.float32), as_tensor(bias, device, torch.float32)
+    scores = np.full(labels.shape, -np.inf, dtype=np.float32)
+    block = max(1, VALUES_AT_ONCE // max(X.shape[1], labels.shape[1] * max(1, W.nnz // max(W.shape[0], 1))))
+    for start in range(0, len(labels), block):
+        rows = slice(start, start + block)
+        x = as_tensor(X[rows].toarray(), device, torch.float32)
+        row, slot = np.nonzero(labels[rows] >= 0)
+        label = as_tensor(labels[rows][row, slot], device, torch.int64)
+        sizes = starts[label + 1] - starts[label]
+        places = ranges(starts[label], sizes)
+        own = torch.repeat_interleave(as_tensor(row, device, torch.int64), sizes)
+        total = segment_sums(x[own, columns[places]] * values[places], sizes) + biases[label]
+        scores[rows][row, slot] = total.cpu().numpy()
+    return scores
+
+
+class _Matrix:
+    """A CSR matrix on the device, as its three arrays."""
+
+    def __init__(self, X: sparse.csr_array, device: torch.device) -> None:
+        self.device, self.n_columns = device, X.shape[1]
+        self.starts, self.columns = (as_tensor(a, device, torch.int64) for a in (X.indptr, X.indices))
+        self.values = as_tensor(X.data, device, torch.float32)
+
+
+def _groups(labels: NDArray[np.int64], cost: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Labels in groups whose problems fit into memory together."""
+    if labels.size == 0:
+        return []
+    part = (np.cumsum(cost[labels]) - 1) // VALUES_AT_ONCE
+    return np.split(labels, np.flatnonzero(np.diff(part)) + 1)
+
+
+def _fit_group(
+    X: _Matrix,
+    group: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    signed_rows: NDArray[np.int32],
+    C: float,
+    bias_centre: float,
+    bias_freedom: float,
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+    """Weights of a group of labels, and the label and column that each belongs to; the column behind the last feature
+    is the bias."""
+    device = X.device
+    first, sizes = (as_tensor(a, device, torch.int64) for a in (indptr[group], np.diff(indptr)[group]))
+    signed = as_tensor(signed_rows[: indptr[group[-1] + 1]], device, torch.int64)[ranges(first, sizes)]
+    sign = torch.where(signed >= 0, 1.0, -1.0)
+    row = torch.where(signed >= 0, signed, ~signed)
+    label = torch.repeat_interleave(torch.arange(len(group), device=device), sizes)
+
+    stored = X.starts[row + 1] - X.starts[row]
+    places = ranges(X.starts[row], stored)
+    pair = torch.repeat_interleave(torch.arange(len(row), device=device), stored)
+    width = X.n_columns + 1
+    everyone = torch.arange(len(row), device=device)
+    key = torch.cat([label[pair] * width + X.columns[places], label * width + X.n_columns])
+    pair = torch.cat([pair, everyone])
+    value = torch.cat([X.values[places], torch.full((len(row),), bias_freedom**0.5, device=device)])
+    del places
+    keys, column = torch.unique(key, return_inverse=True)
+    del key
+    owner = keys // width
+    A = _Pairs(pair, column, value, len(row), len(keys))
+    labels = _Segments(owner, len(group))
+    w = _newton(A, labels, label, sign, C, bias_centre)
+    return w.cpu().numpy(), owner.cpu().numpy(), (keys % width).cpu().numpy()
+
+
+class _Pairs:
+    """A sparse matrix by rows and by columns, so that every sum has one order."""
+
+    def __init__(self, row: Tensor, column: Tensor, value: Tensor, n_rows: int, n_columns: int) -> None:
+        by_row = torch.argsort(row, stable=True)
+        self.row_sizes = torch.bincount(row, minlength=n_rows)
+        self.column_of, self.value_of = column[by_row].to(torch.int32), value[by_row]
+        by_column = torch.argsort(column, stable=True)
+        self.column_sizes = torch.bincount(column, minlength=n_columns)
+        self.row_at, self.value_at = row[by_column].to(torch.int32), value[by_column]
+
+    def times(self, w: Tensor) -> Tensor:
+        return segment_sums(w[self.column_of] * self.value_of, self.row_sizes)
+
+    def transposed_times(self, s: Tensor) -> Tensor:
+        return segment_sums(s[self.row_at] * self.value_at, self.column_sizes)
+
+
+class _Segments:
+    """Sums over the columns of each label; columns are in the order of the labels."""
+
+    def __init__(self, owner: Tensor, n_labels: int) -> None:
+        self.owner, self.sizes = owner, torch.bincount(owner, minlength=n_labels)
+
+    def dots(self, a: Tensor, b: Tensor) -> Tensor:
+        return segment_sums(a * b, self.sizes)
+
+
+def _newton(A: _Pairs, labels: _Segments, label_of_pair: Tensor, sign: Tensor, C: float, centre: float) -> Tensor:
+    """``min ‖w‖²/2 + C sum max(0, 1 - y (A w + centre))²`` for every label."""
+    pair_sizes = torch.bincount(label_of_pair, minlength=len(labels.sizes))
+    w = torch.zeros(len(labels.owner), device=sign.device)
+    margin = centre * sign  # y (A w + centre)
+    begin = None
+    for _ in range(NEWTON_STEPS):
+        short = (1.0 - margin).clamp_min(0.0)
+        gradient = w - 2.0 * C * A.transposed_times(sign * short)
+        size = labels.dots(gradient, gradient)
+        begin = size if begin is None else begin
+        if bool((size <= CONVERGED**2 * begin).all()):
+            break
+        step = _newton_direction(A, labels, (short > 0).to(w.dtype), gradient, C)
+        moved = sign * A.times(step)
+        length = _line_search(labels, label_of_pair, pair_sizes, w, step, margin, moved, C)
+        w = w + length[labels.owner] * step
+        margin = margin + length[label_of_pair] * moved
+    return w
+
+
+def _newton_direction(A: _Pairs, labels: _Segments, active: Tensor, gradient: Tensor, C: float) -> Tensor:
+    """Conjugate gradients on ``(I + 2 C A_activeᵀ A_active) step = -gradient``."""
+    step = torch.zeros_like(gradient)
+    residual = -gradient
+    direction = residual
+    energy = labels.dots(residual, residual)
+    goal = 1e-3 * energy
+    for _ in range(CG_STEPS):
+        image = direction + 2.0 * C * A.transposed_times(active * A.times(direction))
+        curvature = labels.dots(direction, image)
+        length = torch.where(curvature > 0, energy / curvature, 0.0)[labels.owner]
+        step = step + length * direction
+        residual = residual - length * image
+        fresh = labels.dots(residual, residual)
+        if bool((fresh <= goal).all()):
+            break
+        direction = residual + torch.where(energy > 0, fresh / energy, 0.0)[labels.owner] * direction
+        energy = fresh
+    return step
+
+
+def _line_search(
+    labels: _Segments,
+    label_of_pair: Tensor,
+    pair_sizes: Tensor,
+    w: Tensor,
+    step: Tensor,
+    margin: Tensor,
+    moved: Tensor,
+    C: float,
+) -> Tensor:
+    """Length of the step of every label: Newton's method on the loss along it, which is piecewise quadratic."""
+    slope_w, square = labels.dots(w, step), labels.dots(step, step)
+    length = torch.ones_like(square)
+    low, high = torch.zeros_like(square), torch.full_like(square, 4.0)
+    for _ in range(LINE_STEPS):
+        short = (1.0 - margin - length[label_of_pair] * moved).clamp_min(0.0)
+        slope = slope_w + length * square - 2.0 * C * segment_sums(short * moved, pair_sizes)
+        curvature = square + 2.0 * C * segment_sums((short > 0) * moved**2, pair_sizes)
+        low, high = torch.where(slope < 0, length, low), torch.where(slope < 0, high, length)
+        guess = length - torch.where(curvature > 0, slope / curvature, 0.0)
+        length = torch.where((guess > low) & (guess < high), guess, 0.5 * (low + high))
+    return length

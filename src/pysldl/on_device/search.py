@@ -1,0 +1,140 @@
+"""Neighbours and their votes on the device."""
+
+from typing import Any
+from weakref import ref
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from pysldl.on_device.arrays import as_csr, as_tensor, ranges
+from pysldl.on_device.margins import linear_scores
+
+__all__ = ["best_rows", "nearest_vectors", "products_of_pairs", "votes_of_neighbors"]
+
+BLOCK_BYTES = 1 << 29
+
+Found = tuple[NDArray[np.int32], NDArray[np.float32]]
+
+
+def nearest_vectors(
+    device: torch.device,
+    Q: NDArray[np.float32],
+    vectors: NDArray[np.float32],
+    k: int,
+    leave_out: NDArray[np.integer] | None,
+) -> Found:
+    """The k rows of ``vectors`` with the largest product with each row of ``Q``, best first."""
+    indexed = as_tensor(vectors, device, torch.float32).T
+    block = max(1, BLOCK_BYTES // (4 * max(len(vectors), 1)))
+    found = []
+    for start in range(0, len(Q), block):
+        rows = slice(start, start + block)
+        similarity = as_tensor(Q[rows], device, torch.float32) @ indexed
+        found.append(_best(similarity, k, None if leave_out is None else leave_out[rows]))
+    return _together(found, k)
+
+
+def best_rows(
+    device: torch.device, queries: Any, postings: Any, k: int, leave_out: NDArray[np.integer] | None
+) -> Found:
+    """As :func:`~pysldl.kernels.postings.search_postings`: sparse rows times a dense block of queries at a time."""
+    n_rows = postings.shape[1]
+    rows = _rows_of(postings, device)
+    width = min(k, n_rows)
+    block = max(1, BLOCK_BYTES // (4 * max(n_rows, postings.shape[0])))
+    found = []
+    for start in range(0, queries.shape[0], block):
+        asked = slice(start, start + block)
+        columns = as_tensor(queries[asked].toarray(), device, torch.float32).T.contiguous()
+        similarity = (rows @ columns).T.contiguous()
+        found.append(_best(similarity, width, None if leave_out is None else leave_out[asked]))
+    neighbors, products = _together(found, width)
+    none = products <= 0
+    neighbors, products = np.where(none, np.int32(-1), neighbors), np.where(none, np.float32(0.0), products)
+    missing = ((0, 0), (0, k - width))
+    return np.pad(neighbors, missing, constant_values=-1), np.pad(products, missing)
+
+
+def products_of_pairs(device: torch.device, Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float32]:
+    """As :func:`~pysldl.kernels.nearest.pair_products`."""
+    if sparse.issparse(V):
+        products = linear_scores(device, Q, rows, V, np.zeros(V.shape[0], dtype=np.float32))
+        return np.where(rows < 0, np.float32(0.0), products)
+    vectors = as_tensor(V, device, torch.float32)
+    products = np.empty(rows.shape, dtype=np.float32)
+    block = max(1, BLOCK_BYTES // (4 * rows.shape[1] * V.shape[1]))
+    for start in range(0, len(rows), block):
+        part = slice(start, start + block)
+        found = vectors[as_tensor(np.maximum(rows[part], 0), device, torch.int64)]
+        similar = torch.einsum("qkd,qd->qk", found, as_tensor(Q[part], device, torch.float32))
+        products[part] = similar.cpu().numpy()
+    return np.where(rows < 0, np.float32(0.0), products)
+
+
+def votes_of_neighbors(
+    device: torch.device, neighbors: NDArray[np.integer], weights: NDArray[np.float32], Y: Any, m: int
+) -> Found:
+    """As :func:`~pysldl.kernels.voting.vote_top`: votes of a block of rows in a dense array."""
+    n_labels = Y.shape[1]
+    indptr, labels = as_tensor(Y.indptr, device, torch.int64), as_tensor(Y.indices, device, torch.int64)
+    width = min(m, n_labels)
+    block = max(1, BLOCK_BYTES // (12 * n_labels))
+    found = []
+    for start in range(0, len(neighbors), block):
+        there = neighbors[start : start + block] >= 0
+        voters = as_tensor(neighbors[start : start + block][there], device, torch.int64)
+        weight = as_tensor(weights[start : start + block][there], device, torch.float32)
+        row = as_tensor(np.nonzero(there)[0], device, torch.int64)
+        sizes = indptr[voters + 1] - indptr[voters]
+        places = torch.repeat_interleave(row * n_labels, sizes) + labels[ranges(indptr[voters], sizes)]
+        total = torch.zeros(len(there) * n_labels, dtype=torch.float32, device=device)
+        total.index_add_(0, places, torch.repeat_interleave(weight, sizes))
+        found.append(_best_of_ties(total.view(len(there), n_labels), width))
+    chosen, votes = _together(found, width)
+    none = votes <= 0
+    chosen, votes = np.where(none, np.int32(-1), chosen), np.where(none, np.float32(0.0), votes)
+    missing = ((0, 0), (0, m - width))
+    return np.pad(chosen, missing, constant_values=-1), np.pad(votes, missing)
+
+
+_last: list[Any] = [None, None, None]  # the last inverted index by its rows: prediction asks block by block
+
+
+def _rows_of(postings: Any, device: torch.device) -> Tensor:
+    if _last[0] is None or _last[0]() is not postings or _last[1] != device:
+        _last[:] = [ref(postings, lambda _: _last.__setitem__(slice(None), [None] * 3)), device, None]
+        _last[2] = as_csr(postings.T, device)
+    return _last[2]
+
+
+def _best(similarity: Tensor, k: int, leave_out: NDArray[np.integer] | None) -> tuple[Tensor, Tensor]:
+    if leave_out is not None:
+        own = as_tensor(np.asarray(leave_out), similarity.device, torch.int64)[:, None]
+        similarity.scatter_(1, own, -torch.inf)
+    values, columns = torch.topk(similarity, k, dim=1)
+    return columns.to(torch.int32), values
+
+
+def _best_of_ties(votes: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of every row, of equals the lower column: all labels of one neighbour have its vote.
+
+    The bits of a number that is not negative are ordered as it is; the column fills the bits below.
+    """
+    n_columns = votes.shape[1]
+    columns = torch.arange(n_columns - 1, -1, -1, device=votes.device)
+    keys = (votes.view(torch.int32).to(torch.int64) << 32) | columns
+    best, _ = torch.topk(keys, k, dim=1)
+    chosen = n_columns - 1 - (best & 0xFFFFFFFF)
+    return chosen.to(torch.int32), (best >> 32).to(torch.int32).view(torch.float32)
+
+
+def _together(found: list[tuple[Tensor, Tensor]], k: int) -> Found:
+    if not found:
+        return np.empty((0, k), dtype=np.int32), np.empty((0, k), dtype=np.float32)
+    return (
+        np.concatenate([columns.cpu().numpy() for columns, _ in found]),
+        np.concatenate([values.cpu().numpy() for _, values in found]),
+    )
