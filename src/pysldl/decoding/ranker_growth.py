@@ -85,6 +85,7 @@ def _with_rows(W: sparse.csr_array, fresh: sparse.csr_array, at: NDArray[np.intp
     data, indices = np.insert(W.data, places, fresh.data), np.insert(W.indices, places, fresh.indices)
     grown = np.diff(indptr)
     grown[at] += sizes
-    return with_small_indices(
-        sparse.csr_array((data, indices, np.concatenate([[0], np.cumsum(grown)])), shape=(n_rows, W.shape[1]))
-    )
+    ends = np.concatenate([[0], np.cumsum(grown)])
+    if ends[-1] < np.iinfo(W.indices.dtype).max:
+        ends = ends.astype(W.indices.dtype)  # SciPy would else widen the indices to the type of their ends
+    return with_small_indices(sparse.csr_array((data, indices, ends), shape=(n_rows, W.shape[1])))
