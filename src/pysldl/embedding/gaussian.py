@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from pysldl.embedding.anchor_batches import BatchDescent, Gaussians
 from pysldl.device import chosen_device
+from pysldl.embedding.anchor_batches import BatchDescent, Gaussians
 from pysldl.embedding.base import LabelEmbedding, assumed_pairs, normal_rows, seen_labels
 from pysldl.embedding.descent import Descent
 from pysldl.embedding.divergence import js_backward, js_divergence, kl_backward, kl_divergence
