@@ -84,6 +84,7 @@ def guarded_service(
 
 
 @pytest.fixture(scope="session")
-def slow_service(serve: Callable[..., Service], word_model: Path) -> Service:
-    """One that waits only a second for its clients."""
-    return serve(word_model, "--workers", "1", "--read-timeout", "1")
+def strict_service(serve: Callable[..., Service], word_model: Path) -> Service:
+    """One that waits only a second for its clients, and takes and gives little."""
+    limits = ("--max-body", "2 kB", "--max-rows", "3", "--max-k", "7")
+    return serve(word_model, "--workers", "1", "--read-timeout", "1", *limits)

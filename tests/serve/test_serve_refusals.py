@@ -84,8 +84,8 @@ def test_no_path_of_a_request_reaches_a_file(service: Service, path: str) -> Non
     assert status == 404 and b"not_found" in body
 
 
-def test_limits_of_the_command_line(serve: Callable[..., Service], word_model: Path) -> None:
-    service = serve(word_model, "--workers", "1", "--max-body", "2 kB", "--max-rows", "3", "--max-k", "7")
+def test_limits_of_the_command_line(strict_service: Service) -> None:
+    service = strict_service
     large = service.send("POST", "/v1/predict", b" " * 2001, JSON)
     assert (large.status, large.code) == (413, "body_too_large")
     chunked = (
@@ -133,12 +133,12 @@ def test_time_runs_out(serve: Callable[..., Service], word_model: Path) -> None:
     assert (refused.status, refused.code) == (503, "timed_out")
 
 
-def test_slow_senders_are_not_waited_for(slow_service: Service) -> None:
+def test_slow_senders_are_not_waited_for(strict_service: Service) -> None:
     begun = [b"", b"GET /hea", b"GET /health HTTP/1.1\r\nHost: x\r\n"]
     body = b'POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"in'
     for start in (*begun, body):
         started = time.monotonic()
-        status, answer = raw_exchange(slow_service.port, start)
+        status, answer = raw_exchange(strict_service.port, start)
         assert status == 408 and b"request_too_slow" in answer
         assert time.monotonic() - started < 5
 
