@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from pysldl.baselines import AdaBoostC2
+from pysldl.baselines import AdaBoostC2, platt
 from pysldl.baselines.adaboost_c2 import boost
 from pysldl.baselines.chain_kernel import KernelChain
 from pysldl.baselines.chain_linear import LinearChain, solve_chain
+from pysldl.baselines.platt import fit_sigmoids
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.exceptions import DataError, MemoryLimitError
 from pysldl.metrics import evaluate
@@ -106,13 +108,36 @@ def test_predictions_walk_along_the_chain(problem, learner):
     fitted = LinearChain(learner).fit(X, Y, chain, chain, np.full((50, 3), 0.02, dtype=np.float32))
     P = np.zeros((50, 3), dtype=np.float32)
     fitted.fill(X, P)
-    link = (lambda v: np.clip(v, 0, 1)) if learner == "ridge" else (lambda v: 1 / (1 + np.exp(-v)))
     for row in range(5):
         seen = np.zeros(3)
         for number, label in enumerate(chain):
-            value = X[row] @ fitted.coef_[:, number] + fitted.intercept_[number]
-            seen[label] = link(value + seen @ fitted.chain_coef_[:, number])
+            value = X[row] @ fitted.coef_[:, number] + fitted.intercept_[number] + seen @ fitted.chain_coef_[:, number]
+            seen[label] = 1 / (1 + np.exp(-fitted.slope_[number] * value - fitted.offset_[number]))
         np.testing.assert_allclose(P[row], seen, atol=1e-5)
+
+
+def test_sigmoids_minimise_the_cross_entropy_with_platts_targets(monkeypatch):
+    rng = np.random.RandomState(0)
+    values = rng.normal(size=(60, 4)) * [1.0, 20.0, 0.01, 1.0] + [0.0, 5.0, 0.0, 0.0]
+    targets = values + rng.normal(size=(60, 4)) * [1.0, 30.0, 0.0, 1e9] > [0.5, 0.0, 0.01, 1e8]  # separable; noise
+    monkeypatch.setattr(platt, "BLOCK_BYTES", 3 * 8 * 60)  # two blocks
+    slopes, offsets = fit_sigmoids(values, targets)
+    for k in range(4):
+        n_positive = targets[:, k].sum()
+        goal = np.where(targets[:, k], (n_positive + 1) / (n_positive + 2), 1 / (60 - n_positive + 2))
+
+        def loss(pair, goal=goal, value=values[:, k]):
+            t = pair[0] * (value - value.mean()) / value.std() + pair[1]
+            return (np.logaddexp(0, t) - goal * t).sum() + platt.PENALTY * pair[0] ** 2 / 2
+
+        best = minimize(loss, [0.0, 0.0], tol=1e-10).x
+        spread, center = values[:, k].std(), values[:, k].mean()
+        np.testing.assert_allclose([slopes[k] * spread, offsets[k] + slopes[k] * center], best, rtol=1e-3, atol=1e-3)
+
+
+def test_sigmoids_of_values_that_tell_nothing_give_the_share():
+    slopes, offsets = fit_sigmoids(np.ones((10, 1)), np.arange(10)[:, None] < 3)
+    assert 1 / (1 + np.exp(-(slopes[0] + offsets[0]))) == pytest.approx((3 * 4 / 5 + 7 / 9) / 10)
 
 
 def test_kernel_chain_is_scikit_learns_svc(problem):

@@ -9,6 +9,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 
 from pysldl.baselines.logistic import fit_logistic
+from pysldl.baselines.platt import fit_sigmoids
 
 __all__ = ["LinearChain", "solve_chain"]
 
@@ -19,6 +20,10 @@ Matrix = NDArray[np.float64]
 
 class LinearChain(BaseEstimator):
     """A weighted linear learner per label, on the features and on the labels that come before it in the chain.
+
+    Values of the learners become probabilities by sigmoids that are fitted to the training rows without their weights,
+    as those of the authors' support vector machines are: learners of later rounds see rows so weighted that their own
+    idea of a label's share in the data is worth nothing, and labels are compared with each other.
 
     Parameters
     ----------
@@ -34,9 +39,11 @@ class LinearChain(BaseEstimator):
     chain_coef_ : ndarray of shape (n_labels, n_learners), float32
         Zero for labels that do not come before.
     intercept_ : ndarray of shape (n_learners,), float32
+    slope_, offset_ : ndarrays of shape (n_learners,)
+        Of the sigmoids.
     """
 
-    _saved_state = ("labels_", "coef_", "chain_coef_", "intercept_")
+    _saved_state = ("labels_", "coef_", "chain_coef_", "intercept_", "slope_", "offset_")
 
     def __init__(self, learner: Literal["ridge", "logistic"] = "ridge", *, C: float = 1.0) -> None:
         self.learner = learner
@@ -79,20 +86,22 @@ class LinearChain(BaseEstimator):
         self.coef_ = W[1 : 1 + n_features].astype(np.float32)
         self.chain_coef_ = np.zeros((Y.shape[1], len(labels)), dtype=np.float32)
         self.chain_coef_[chain] = W[1 + n_features :]
+        self.slope_, self.offset_ = fit_sigmoids(self._values(X, Y), targets)
         return self
 
     def decisions(self, X: Any, Y: sparse.csr_array) -> NDArray[np.bool_]:
         """What the learners say of training rows, true labels before them in the chain: (n_samples, n_learners)."""
-        return self._probabilities(X @ self.coef_ + self.intercept_ + Y @ self.chain_coef_) >= 0.5
+        return self._values(X, Y) >= (0.5 if self.learner == "ridge" else 0.0)
 
     def fill(self, X: Any, P: NDArray[np.float32]) -> None:
         """Write the probabilities of ``labels_`` into ``P``, of shape (n_rows, n_labels), along the chain."""
         own = X @ self.coef_ + self.intercept_
         for number, label in enumerate(self.labels_):
-            P[:, label] = self._probabilities(own[:, number] + P @ self.chain_coef_[:, number])
+            value = own[:, number] + P @ self.chain_coef_[:, number]
+            P[:, label] = expit(self.slope_[number] * value + self.offset_[number])
 
-    def _probabilities(self, values: NDArray[np.floating]) -> NDArray[np.floating]:
-        return np.clip(values, 0.0, 1.0) if self.learner == "ridge" else expit(values)
+    def _values(self, X: Any, Y: sparse.csr_array) -> NDArray[np.floating]:
+        return X @ self.coef_ + self.intercept_ + Y @ self.chain_coef_
 
     def _logistic(
         self, design: Any, targets: NDArray[np.bool_], weights: NDArray[np.float32], seen: NDArray[np.integer]
