@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
-from sklearn.utils.sparsefuncs_fast import inplace_csr_row_normalize_l2
+from sklearn.utils.extmath import row_norms
 
 from pysldl.base import LabelRanker
 from pysldl.calibration import ScoreCalibration
@@ -157,7 +157,7 @@ class SLDLClassifier(OnlineLearning):
         self.decoder_.fit(codes, Y)
         if held is not None:
             self.decoder_.choose(self._left_out_rows(codes, Z, held), held, codes)
-        self._keep_rows(X.copy() if self.online and not self.normalize else X, Y)
+        self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
         if self.ranker_ is not None:
             self._fit_ranker(self.ranker_, X, codes, Y, rng)
         if held is not None and calibrates:
@@ -191,14 +191,12 @@ class SLDLClassifier(OnlineLearning):
         self, ranker: LinearRanker, X: Any, codes: Any, Y: sparse.csr_array, rng: np.random.RandomState
     ) -> None:
         """Train the ranker on left-out candidates, and calibrate its scores on the rows that it held out."""
-        rows = np.arange(Y.shape[0])
-        block = self._rows_at_once() if self.decoder_.works_on == "codes" else len(rows)
-        width = min(ranker.n_candidates, Y.shape[1])
-        found = [
-            self.decoder_.left_out_candidates(codes[part], part, codes, Y, width)
-            for part in np.split(rows, range(block, len(rows), block))
-        ]
-        labels, votes = (np.concatenate([part[i] for part in found]) for i in (0, 1))
+        shape = (Y.shape[0], min(ranker.n_candidates, Y.shape[1]))
+        labels, votes = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32)
+        for start in range(0, shape[0], self._rows_at_once()):
+            rows = np.arange(start, min(start + self._rows_at_once(), shape[0]))
+            part = slice(start, start + len(rows))
+            labels[part], votes[part] = self.decoder_.left_out_candidates(codes[part], rows, codes, Y, shape[1])
         ranker.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng)
         if self.calibrate and self.target_kind_ != "classes":
             held = ranker.held_rows_
@@ -386,13 +384,10 @@ class SLDLClassifier(OnlineLearning):
         return mapping
 
     def _scaled(self, X: Any) -> Any:
+        """Rows of length 1, if asked for. Rows that have it already, as those of tf-idf do, are not copied."""
         if not self.normalize:
             return X
-        if sparse.issparse(X):  # as normalize_rows does, without its checks, which cost more than a single row does
-            X = sparse.csr_array(X, copy=True)
-            inplace_csr_row_normalize_l2(X)
-            return X
-        return normalize_rows(X)
+        return unit_rows_of_sparse(X) if sparse.issparse(X) else normalize_rows(X)
 
     def _online_features(self, X: Any) -> Any:
         return self._scaled(self._features(X, reset=False))
@@ -433,3 +428,14 @@ def _one_row(x: Any) -> Any:
     if row.shape[0] != 1:
         raise DataError(f"explain takes one row, but got {row.shape[0]}.")
     return row
+
+
+def unit_rows_of_sparse(X: Any) -> sparse.csr_array:
+    """Rows scaled to length 1; a row whose length is 1 to seven digits stays as it is, and all of them if all are."""
+    X = sparse.csr_array(X)
+    lengths = row_norms(X)
+    scales = np.divide(1.0, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (np.abs(lengths - 1.0) > 1e-6))
+    if (scales == 1.0).all():
+        return X
+    data = X.data * np.repeat(scales.astype(X.dtype), np.diff(X.indptr))
+    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)

@@ -87,10 +87,16 @@ def test_rows_of_labels(world, plain):
     _, Y = world
     candidates = np.random.default_rng(3).permuted(np.tile(np.arange(-4, Y.shape[1]), (Y.shape[0], 1)), axis=1)
     candidates = np.maximum(candidates, -1)[:, :6].astype(np.int32)
-    fast, slow = rows_of_labels(candidates, Y, [2, 5]), plain(rows_of_labels, candidates, Y, [2, 5])
+    options = {"everywhere": np.array([1, 7], dtype=np.int32), "left_out": np.array([2, 5])}
+    fast, slow = rows_of_labels(candidates, Y, **options), plain(rows_of_labels, candidates, Y, **options)
     np.testing.assert_array_equal(fast.indptr, slow.indptr)
     np.testing.assert_array_equal(fast.rows, slow.rows)
-    label = int(np.argmax(np.diff(sparse.csc_array(Y).indptr)))
+    offered_to_all = fast.rows[fast.indptr[7] : fast.indptr[8]]
+    np.testing.assert_array_equal(
+        np.where(offered_to_all < 0, ~offered_to_all, offered_to_all), np.delete(np.arange(Y.shape[0]), [2, 5])
+    )
+    counts = np.diff(sparse.csc_array(Y).indptr)
+    label = int(np.argmax(np.where(np.isin(np.arange(len(counts)), [1, 7]), 0, counts)))
     own = fast.rows[fast.indptr[label] : fast.indptr[label + 1]]
     carried = np.flatnonzero(Y[:, [label]].toarray())
     np.testing.assert_array_equal(own[own >= 0], np.setdiff1d(carried, [2, 5]))

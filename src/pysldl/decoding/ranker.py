@@ -102,15 +102,14 @@ class LinearRanker(BaseEstimator):
         say_what_is_missing()
         held = rng.permutation(X.shape[0])[: max(1, min(self.held_out, X.shape[0] // 10))]
         self.frequent_ = self._frequent(Y, labels[held], Y[held])
-        labels, votes = self.with_frequent(labels, votes)
-        self._fit_classifiers(X, rows_of_labels(labels, Y, left_out=held))
+        self._fit_classifiers(X, rows_of_labels(labels, Y, everywhere=self.frequent_, left_out=held))
         self.held_rows_ = held
-        self.held_labels_ = labels[held]
-        self.vote_power_ = self._best_power(X[held], Y[held], labels[held], votes[held])
-        self.held_scores_ = self.scores(X[held], labels[held], votes[held])
-        self.candidate_recall_ = _recall(labels[held], Y[held])
+        self.held_labels_, held_votes = self.with_frequent(labels[held], votes[held])
+        self.vote_power_ = self._best_power(X[held], Y[held], self.held_labels_, held_votes)
+        self.held_scores_ = self.scores(X[held], self.held_labels_, held_votes)
+        self.candidate_recall_ = _recall(self.held_labels_, Y[held])
         if X.shape[0] < REFIT_BELOW:
-            self._fit_classifiers(X, rows_of_labels(labels, Y))
+            self._fit_classifiers(X, rows_of_labels(labels, Y, everywhere=self.frequent_))
         return self
 
     def _frequent(

@@ -12,7 +12,7 @@ __all__ = ["drain", "make_compilable", "offer"]
 
 @cache
 def make_compilable() -> None:
-    """Let compiled loops call the functions of this module. They stay plain, so that numba can keep what it compiled."""
+    """Let compiled loops call the functions of this module; they stay plain, so that numba can keep those loops."""
     from numba.extending import register_jitable
 
     for function in (_sink, offer, drain):

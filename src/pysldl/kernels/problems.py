@@ -23,7 +23,11 @@ class LabelRows(NamedTuple):
 
 
 def rows_of_labels(
-    candidates: NDArray[np.int32], Y: sparse.csr_array, left_out: NDArray[np.integer] | None = None
+    candidates: NDArray[np.int32],
+    Y: sparse.csr_array,
+    *,
+    everywhere: NDArray[np.int32] | None = None,
+    left_out: NDArray[np.integer] | None = None,
 ) -> LabelRows:
     """The rows that have a label, and the rows that were offered it and do not have it, both ascending.
 
@@ -32,14 +36,18 @@ def rows_of_labels(
     candidates : ndarray of shape (n_samples, m), int32
         Different labels of every row; -1 for none.
     Y : csr_array of shape (n_samples, n_labels)
+    everywhere : ndarray of int32, optional
+        Labels that every row is offered.
     left_out : array of int, optional
         Rows that take no part.
     """
+    everywhere = np.zeros(0, dtype=np.int32) if everywhere is None else everywhere
     kept = np.ones(Y.shape[0], dtype=np.bool_)
     if left_out is not None:
         kept[left_out] = False
     if compiled():
-        return LabelRows(*_compiled_turn()(candidates, Y.indptr, Y.indices, Y.shape[1], kept))
+        return LabelRows(*_compiled_turn()(candidates, everywhere, Y.indptr, Y.indices, Y.shape[1], kept))
+    candidates = np.hstack([candidates, np.tile(everywhere, (len(candidates), 1))])
     offered = candidates >= 0
     row = np.concatenate([np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)), np.nonzero(offered)[0]])
     label = np.concatenate([Y.indices, candidates[offered]]).astype(np.int64)
@@ -55,35 +63,39 @@ def _compiled_turn() -> Any:
     from numba import njit
 
     @njit(nogil=True, cache=True)
-    def turn(candidates, yp, yi, n_labels, kept):  # type: ignore[no-untyped-def]
+    def turn(candidates, everywhere, yp, yi, n_labels, kept):  # type: ignore[no-untyped-def]
         n_samples, m = candidates.shape
         indptr = np.zeros(n_labels + 1, np.int64)
-        has = np.full(n_labels, -1, np.int32)
-        for row in range(n_samples):
-            if kept[row]:
-                for at in range(yp[row], yp[row + 1]):
-                    has[yi[at]] = row
-                    indptr[yi[at] + 1] += 1
-                for slot in range(m):
-                    label = candidates[row, slot]
-                    if label >= 0 and has[label] != row:
-                        indptr[label + 1] += 1
-        indptr = np.cumsum(indptr)
-        place = indptr[:-1].copy()
-        rows = np.empty(indptr[-1], np.int32)
-        has[:] = -1
-        for row in range(n_samples):
-            if kept[row]:
+        place = np.zeros(0, np.int64)
+        rows = np.zeros(0, np.int32)
+        seen = np.empty(n_labels, np.int32)  # the last row that met the label
+        for counting in (True, False):
+            seen[:] = -1
+            for row in range(n_samples):
+                if not kept[row]:
+                    continue
                 for at in range(yp[row], yp[row + 1]):
                     label = yi[at]
-                    has[label] = row
-                    rows[place[label]] = row
-                    place[label] += 1
-                for slot in range(m):
-                    label = candidates[row, slot]
-                    if label >= 0 and has[label] != row:
+                    seen[label] = row
+                    if counting:
+                        indptr[label + 1] += 1
+                    else:
+                        rows[place[label]] = row
+                        place[label] += 1
+                for slot in range(m + len(everywhere)):
+                    label = candidates[row, slot] if slot < m else everywhere[slot - m]
+                    if label < 0 or seen[label] == row:
+                        continue
+                    seen[label] = row
+                    if counting:
+                        indptr[label + 1] += 1
+                    else:
                         rows[place[label]] = ~row
                         place[label] += 1
+            if counting:
+                indptr = np.cumsum(indptr)
+                place = indptr[:-1].copy()
+                rows = np.empty(indptr[-1], np.int32)
         return indptr, rows
 
     return turn
