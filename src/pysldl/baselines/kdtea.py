@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from pysldl.baselines.deep import Clip, DeepRanker, OptimizerName, Scaling
@@ -113,12 +112,17 @@ vectorizer, memory_limit, progress, random_state
     def _build(self, n_features: int, n_labels: int) -> nn.Module:
         from torch import nn
 
+        from pysldl.baselines.blocks import mlp
+
+        def layers(widths: list[int]) -> nn.Module:
+            return mlp(widths, dropout=self.dropout, linear_output=True)
+
         def autoencoder(feature_widths: list[int], hidden: int, latent: int) -> nn.Module:
             return nn.ModuleDict(
                 {
-                    "features": _mlp([n_features, *feature_widths, latent], self.dropout),
-                    "labels": _mlp([n_labels, hidden, latent], self.dropout),
-                    "decoder": _mlp([latent, hidden, n_labels], self.dropout),
+                    "features": layers([n_features, *feature_widths, latent]),
+                    "labels": layers([n_labels, hidden, latent]),
+                    "decoder": layers([latent, hidden, n_labels]),
                 }
             )
 
@@ -172,16 +176,3 @@ vectorizer, memory_limit, progress, random_state
 def read_out(model: Any, x: Tensor) -> Tensor:
     """Logits d(u(x))."""
     return model["decoder"](model["features"](x))
-
-
-def _mlp(widths: list[int], dropout: float) -> nn.Module:
-    """Linear layers with ReLU and dropout between them."""
-    from torch import nn
-
-    layers: list[nn.Module] = []
-    for n_in, n_out in pairwise(widths):
-        linear = nn.Linear(n_in, n_out)
-        nn.init.kaiming_uniform_(linear.weight, a=0.1, nonlinearity="relu")
-        nn.init.uniform_(linear.bias, 0.0, 0.1)
-        layers += [linear, nn.ReLU(), nn.Dropout(dropout)]
-    return nn.Sequential(*layers[:-2])

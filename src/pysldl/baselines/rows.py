@@ -50,8 +50,10 @@ class Rows:
 
         n_bytes = 4 * len(self) * (self.X.shape[1] + self.Y.shape[1])
         if len(self) and n_bytes <= (KEPT_ON_GPU if self.where.type == "cuda" else KEPT_ON_CPU):
-            blocks = list(self.in_order())
-            self._dense = torch.cat([x for x, _ in blocks]), torch.cat([y for _, y in blocks])
+            X, Y = (torch.empty(len(self), matrix.shape[1], device=self.where) for matrix in (self.X, self.Y))
+            for rows in self._blocks(self.X.shape[1] + self.Y.shape[1]):
+                X[rows], Y[rows] = self._features(rows), self._labels(rows)
+            self._dense = X, Y
         return self
 
     def head(self, n_rows: int) -> Rows:
