@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from pysldl.kernels import compiled, one_row
 from pysldl.kernels.candidates import score_candidates
 from pysldl.kernels.postings import heaviest_terms, search_postings
 from pysldl.kernels.voting import vote_top
@@ -15,6 +16,21 @@ def features():
     X = sparse.random_array((200, 60), density=0.15, rng=rng, format="csr", dtype=np.float32)
     X.data[::3] = 0.5  # so that ties happen
     return sparse.vstack([X, sparse.csr_array((1, 60), dtype=np.float32)], format="csr")
+
+
+@pytest.fixture(params=["NumPy", "compiled"], autouse=True)
+def loops(request, features, monkeypatch):
+    """The loops of single rows, compiled or not; compiled ones must have been made ready for what they are given."""
+    monkeypatch.setattr(one_row, "_loops", None)
+    if request.param == "NumPy":
+        yield
+        return
+    if not compiled():
+        pytest.skip("numba is not installed")
+    one_row.compile_loops([features])
+    ready = [len(loop.signatures) for loop in one_row._loops]
+    yield
+    assert [len(loop.signatures) for loop in one_row._loops] == ready
 
 
 def same(together, alone):
@@ -46,6 +62,6 @@ def test_scores_of_candidates(features):
     rng = np.random.default_rng(2)
     W = sparse.random_array((25, 60), density=0.4, rng=rng, format="csr", dtype=np.float32)
     bias = rng.normal(size=25).astype(np.float32)
-    labels = rng.integers(-1, 25, (201, 6))
+    labels = rng.integers(-1, 25, (201, 6), dtype=np.int32)
     alone = [(score_candidates(features[[row]], labels[[row]], W, bias),) for row in range(201)]
     same((score_candidates(features, labels, W, bias),), alone)

@@ -89,12 +89,12 @@ def _add_rows(
         total[matrix.indices[places]] += value * matrix.data[places]
 
 
-def _dot_rows(rows: NDArray[np.int64], x: NDArray[np.float32], matrix: sparse.csr_array) -> NDArray[np.float32]:
+def _dot_rows(rows: NDArray[np.integer], x: NDArray[np.float32], matrix: sparse.csr_array) -> NDArray[np.float32]:
     """Products of the given rows of a matrix with ``x``, each added up from the left, as SciPy does."""
     if _loops is None:
         return matrix[rows] @ x
     products = np.empty(len(rows), dtype=np.float32)
-    _loops.dot_rows(products, rows, x, matrix.indptr, matrix.indices, matrix.data)
+    _loops.dot_rows(products, rows.astype(np.int64), x, matrix.indptr, matrix.indices, matrix.data)
     return products
 
 
