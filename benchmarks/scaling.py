@@ -24,7 +24,10 @@ from specification import check_preset, read_preset
 from stages import stages_watched
 
 # Beside the presets, the way through the latent space: sparse label graph, ridge regression, votes of neighbours.
-PIPELINES = {"latent": "paper(embedding=GaussianLabelEmbedding(128, cooccurrence='count', graph='sparse'))"}
+PIPELINES = {
+    "latent": "paper(embedding=GaussianLabelEmbedding(128, cooccurrence='count', graph='sparse'), "
+    "mapping=RidgeMapping(early_stopping=True))"
+}
 MEMORY_LIMIT_MB = 12e9 / 2**20
 MOST_GROWTH = 1.3
 
