@@ -124,7 +124,7 @@ def top_k_sparse(scores: Any, k: int) -> TopK:
     array([[-0.1, -0.2, -inf]])
     """
     _check_request(scores, k)
-    sparse = csr_array(scores)
+    sparse = scores if isinstance(scores, csr_array) else csr_array(scores)
     labels, best = _empty_result(sparse.shape[0], k, sparse.dtype)
     if sparse.shape[0] == 1 and sparse.has_sorted_indices and sparse.has_canonical_format:
         return _top_k_of_one(sparse, labels, best)

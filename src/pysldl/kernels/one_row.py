@@ -17,6 +17,10 @@ from pysldl.kernels import compiled
 __all__ = ["compile_loops", "score_one", "search_one", "vote_one"]
 
 
+# So many that one counter each costs less than to sort those that are voted for.
+FEW_LABELS = 1 << 16
+
+
 class _Loops(NamedTuple):
     add_rows: Callable[..., None]
     dot_rows: Callable[..., None]
@@ -56,6 +60,11 @@ def vote_one(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """:func:`~pysldl.kernels.voting.vote_top` for one row: ``neighbors`` and ``weights`` of shape (1, k)."""
     there = neighbors[0] >= 0
+    if _loops is not None and Y.shape[1] <= FEW_LABELS:
+        votes = np.zeros(Y.shape[1], dtype=np.float32)
+        _add_rows(votes, neighbors[0, there], weights[0, there], Y)  # Y holds ones
+        voted = np.flatnonzero(votes)
+        return _best(voted, votes[voted], m)
     starts, ends = Y.indptr[neighbors[0, there]], Y.indptr[neighbors[0, there] + 1]
     ballots = [Y.indices[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     voted, slot = np.unique(np.concatenate([Y.indices[:0], *ballots]), return_inverse=True)

@@ -60,9 +60,9 @@ class ServedModel:
     def compile_loops(self) -> None:
         """Load the compiled loops for single rows, which takes a second that no request should wait for."""
         decoder, ranker = getattr(self.classifier, "decoder_", None), getattr(self.classifier, "ranker_", None)
-        matrices = [getattr(decoder, "postings_", None), getattr(ranker, "W_", None)]
-        if found := [matrix for matrix in matrices if matrix is not None]:
-            compile_loops(found)
+        postings, W = getattr(decoder, "postings_", None), getattr(ranker, "W_", None)
+        if decoder is not None and postings is not None:
+            compile_loops([postings, decoder.Y_, *([] if W is None else [W])])
 
     # Labels
 
