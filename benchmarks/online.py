@@ -16,6 +16,7 @@ from scipy import sparse
 
 from data import add_data_options, open_dataset, text_features
 from measuring import Clock, answer, measured_apart
+from pysldl.by_size import for_size
 from pysldl.embedding.base import LabelEmbedding
 from specification import check_preset, read_preset
 
@@ -29,10 +30,10 @@ class FixedEmbedding(LabelEmbedding):
     def __init__(self, vectors: NDArray[np.float32] | None = None) -> None:
         self.vectors = vectors
 
-    def memory(self, n_labels: int) -> int:
+    def memory(self, n_labels: int, **_: Any) -> int:
         return 0
 
-    def _place(self, Y: sparse.csr_array, progress: Any) -> None:
+    def _place(self, Y: sparse.csr_array, progress: Any, memory_limit: Any) -> None:
         self.components_ = self.vectors
 
 
@@ -59,7 +60,7 @@ def measure(options: dict[str, Any]) -> dict[str, Any]:
     clock = Clock()
     model = read_preset(options["preset"]).set_params(online=True)
     # What is compiled at its first call is compiled here.
-    warm = read_preset(options["preset"]).set_params(online=True)
+    warm = for_size(read_preset(options["preset"]), X.shape[0], n_known).set_params(online=True)
     warm.fit(X[:WARM_UP_ROWS], Y[:WARM_UP_ROWS, :n_known]).partial_fit(X[-5:], Y[-5:])
     processor = [process_time()]
     with clock("fit"):

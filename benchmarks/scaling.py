@@ -17,6 +17,7 @@ from scipy import sparse
 
 from measuring import Clock, WorkerError, answer, measured_apart
 from pysldl import SLDLClassifier
+from pysldl.by_size import for_size
 from pysldl.experiments.files import slug, write_atomically
 from pysldl.experiments.tables import Cell, Row, Table, write_table
 from pysldl.metrics import evaluate
@@ -103,8 +104,8 @@ def measure(options: dict[str, Any]) -> dict[str, Any]:
     with clock("warm-up"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         few = slice(0, WARM_UP_ROWS)
-        read_pipeline(options["preset"]).fit(X[few], Y[few]).predict_topk(X_test[few], k=5)
-    classifier = read_pipeline(options["preset"])
+        for_size(read_pipeline(options["preset"]), *Y.shape).fit(X[few], Y[few]).predict_topk(X_test[few], k=5)
+    classifier = for_size(read_pipeline(options["preset"]), *Y.shape)
     with stages_watched(clock, classifier):
         with clock("fit"):
             classifier.fit(X, Y)

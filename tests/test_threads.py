@@ -18,6 +18,7 @@ CLASSIFIERS = {
     ),
     "fast": make_sldl("fast"),
     "accurate": make_sldl("accurate"),
+    "accurate, as if it were large": make_sldl("accurate", decoder__limit=0, ranker__limit=0),
 }
 
 

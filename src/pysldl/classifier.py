@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms
 
 from pysldl.base import LabelRanker
+from pysldl.by_size import stage_for
 from pysldl.calibration import ScoreCalibration
 from pysldl.decoding import LinearRanker, NeighborDecoder
 from pysldl.decoding.base import Decoder
@@ -49,6 +50,7 @@ class SLDLClassifier(OnlineLearning):
         mapping, and none is fitted.
     ranker : LinearRanker, optional
         Ranks the best labels of the decoder anew, on the features. X must be sparse or small.
+        Each of the four stages may be a :class:`~pysldl.by_size.BySize`: one for small problems, another for large.
     normalize : bool
         Scale every row of X to length 1, as the paper does.
     calibrate : bool
@@ -136,15 +138,16 @@ class SLDLClassifier(OnlineLearning):
 
     def _fit_stages(self, X: Any, Y: sparse.csr_array) -> None:
         rng = check_random_state(self.random_state)
-        self.embedding_ = self._seeded(self.embedding, GaussianLabelEmbedding, rng)
-        self.mapping_ = self._seeded(self.mapping, RidgeMapping, rng)
-        self.decoder_ = self._seeded(self.decoder, NeighborDecoder, rng)
-        self.ranker_: LinearRanker | None = None if self.ranker is None else clone(self.ranker)
+        embedding, mapping, decoder, ranker = self._stages(*Y.shape)
+        self.embedding_ = self._seeded(embedding, rng)
+        self.mapping_ = self._seeded(mapping, rng)
+        self.decoder_ = self._seeded(decoder, rng)
+        self.ranker_: LinearRanker | None = None if ranker is None else clone(ranker)
         self._require_memory(X, Y)
         X = self._scaled(X)
         held = None
         calibrates = self.calibrate and self.target_kind_ != "classes" and self.ranker_ is None
-        if calibrates or self.decoder_.works_on == "both":
+        if calibrates or self.decoder_.leaves_open:
             held = rng.permutation(X.shape[0])[:CALIBRATION_ROWS]
         Z: Any
         if self.decoder_.works_on == "features":
@@ -323,12 +326,10 @@ class SLDLClassifier(OnlineLearning):
         n_pairs : int, optional
             Pairs of labels that share a row; see :meth:`pysldl.embedding.base.LabelEmbedding.memory`.
         """
-        embedding = self.embedding if self.embedding is not None else GaussianLabelEmbedding()
+        embedding, mapping, decoder, ranker = self._stages(n_samples, n_labels)
         mapping = self._lean_mapping(
-            RidgeMapping() if self.mapping is None else clone(self.mapping),
-            (n_samples, n_features, n_nonzeros, getattr(embedding, "n_components", n_labels)),
+            clone(mapping), (n_samples, n_features, n_nonzeros, getattr(embedding, "n_components", n_labels))
         )
-        decoder = self.decoder if self.decoder is not None else NeighborDecoder()
         width = getattr(embedding, "n_components", n_labels)
         codes = 4 * n_samples * width
         stages = {"decoder": 12 * n_nonzeros}
@@ -340,8 +341,8 @@ class SLDLClassifier(OnlineLearning):
             }
             if decoder.works_on == "both":
                 stages["decoder"] += 24 * n_nonzeros
-        if self.ranker is not None:
-            stages["ranker"] = self.ranker.memory(n_samples, n_features)
+        if ranker is not None:
+            stages["ranker"] = ranker.memory(n_samples, n_features)
         return stages
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -352,9 +353,21 @@ class SLDLClassifier(OnlineLearning):
 
     # Machinery
 
-    def _seeded(self, stage: Any, default: type, rng: np.random.RandomState) -> Any:
+    def _stages(self, n_samples: int, n_labels: int) -> tuple[Any, Any, Any, Any]:
+        """Embedding, mapping, decoder and ranker for a problem of that size, as given or by default."""
+        embedding, mapping, decoder, ranker = (
+            stage_for(stage, n_samples, n_labels) for stage in (self.embedding, self.mapping, self.decoder, self.ranker)
+        )
+        return (
+            GaussianLabelEmbedding() if embedding is None else embedding,
+            RidgeMapping() if mapping is None else mapping,
+            NeighborDecoder() if decoder is None else decoder,
+            ranker,
+        )
+
+    def _seeded(self, stage: Any, rng: np.random.RandomState) -> Any:
         """A fresh copy of a stage, with a seed of its own where it has none."""
-        fresh = default() if stage is None else clone(stage)
+        fresh = clone(stage)
         seed = int(rng.randint(2**31 - 1))
         if "random_state" in fresh.get_params(deep=False) and fresh.random_state is None:
             fresh.set_params(random_state=seed)

@@ -3,9 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+from pysldl.by_size import BySize
 from pysldl.classifier import SLDLClassifier
-from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, LinearRanker, LinearReadout, NeighborDecoder
-from pysldl.embedding import GaussianLabelEmbedding
+from pysldl.decoding import (
+    BlendDecoder,
+    FeatureNeighborDecoder,
+    JointNeighborDecoder,
+    LinearRanker,
+    LinearReadout,
+    NeighborDecoder,
+)
+from pysldl.embedding import GaussianLabelEmbedding, IdentityLabelEmbedding
 from pysldl.exceptions import DataError
 from pysldl.mapping import RidgeMapping
 
@@ -24,7 +32,9 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         ``"blend"``: counted co-occurrence, and votes mixed with a linear read-out. For up to a few thousand features.
         ``"fast"``: for large sparse sets such as texts: votes of the nearest rows through an inverted index; nothing is
         trained.
-        ``"accurate"``: the same neighbours propose labels, and a linear ranker orders them.
+        ``"accurate"``: on large problems the same neighbours propose labels, and a linear ranker orders them. On small
+        ones (up to 2²⁵ rows times labels) labels are their own codes, and votes of the rows near in codes and features
+        are mixed with a linear read-out; all weights are chosen on training rows.
     **overrides
         Parameters to change, nested ones by scikit-learn's double underscore: ``decoder__n_neighbors=50``.
 
@@ -80,13 +90,18 @@ def _blend() -> SLDLClassifier:
 
 
 def _fast() -> SLDLClassifier:
-    return SLDLClassifier(decoder=FeatureNeighborDecoder(n_neighbors=30), random_state=0)
+    return SLDLClassifier(decoder=FeatureNeighborDecoder(n_neighbors=None, temperature=None), random_state=0)
 
 
 def _accurate() -> SLDLClassifier:
     return SLDLClassifier(
-        decoder=FeatureNeighborDecoder(n_neighbors=100, index_terms=50),
-        ranker=LinearRanker(n_candidates=75),
+        IdentityLabelEmbedding(),
+        RidgeMapping(alpha=3.0),
+        BySize(
+            small=BlendDecoder(JointNeighborDecoder(), LinearReadout(alpha=0.1), weight=None),
+            large=FeatureNeighborDecoder(n_neighbors=100, index_terms=50, temperature=None),
+        ),
+        BySize(small=None, large=LinearRanker(n_candidates=75)),
         random_state=0,
     )
 

@@ -16,6 +16,11 @@ from pysldl.metrics import evaluate
 from pysldl.persistence import load_model
 
 
+def with_ranker(**settings):
+    """What the preset does with large problems, for a small one."""
+    return make_sldl("accurate", decoder__limit=0, ranker__limit=0, **settings)
+
+
 @pytest.fixture(scope="module")
 def data():
     return make_asymmetric_multilabel(random_state=0)
@@ -33,7 +38,7 @@ def test(data):
 
 @pytest.fixture(scope="module")
 def accurate(train):
-    return make_sldl("accurate").fit(train.X, train.Y, label_names=train.label_names, feature_names=train.feature_names)
+    return with_ranker().fit(train.X, train.Y, label_names=train.label_names, feature_names=train.feature_names)
 
 
 def test_all_terms_find_the_exact_neighbours(train, test):
@@ -94,16 +99,23 @@ def test_threshold_and_probabilities_come_from_held_out_rows(accurate, test):
     assert f1 == pytest.approx(accurate.calibration_.left_out_f1_, abs=0.1)
 
 
-@pytest.mark.parametrize("preset", ["accurate", "fast"])
-def test_saved_and_loaded(preset, train, test, tmp_path):
-    clf = make_sldl(preset).fit(train.X, train.Y)
+@pytest.mark.parametrize("make", [with_ranker, lambda: make_sldl("accurate"), lambda: make_sldl("fast")])
+def test_saved_and_loaded(make, train, test, tmp_path):
+    clf = make().fit(train.X, train.Y)
     clf.save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert (loaded.decision_function(test.X) == clf.decision_function(test.X)).all()
 
 
-@pytest.mark.parametrize("preset", ["accurate", "fast"])
-def test_hard_cases(preset):
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: with_ranker(decoder__large__n_neighbors=100),
+        lambda: make_sldl("accurate", decoder__small__neighbors__n_neighbors=100),
+        lambda: make_sldl("fast", decoder__n_neighbors=100),
+    ],
+)
+def test_hard_cases(make):
     """Duplicate rows, labels with one example, one label on every row, more neighbours than rows, dense features."""
     rng = np.random.default_rng(0)
     X = np.repeat((rng.random((20, 12)) < 0.3).astype(float), 2, axis=0)
@@ -112,13 +124,13 @@ def test_hard_cases(preset):
     Y[np.arange(7), np.arange(1, 8)] = 1
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SLDLWarning)
-        clf = make_sldl(preset, decoder__n_neighbors=100).fit(X, Y)
+        clf = make().fit(X, Y)
     labels, scores = clf.predict_topk(X, 3)
     assert (labels[:, 0] == 0).all() and np.isfinite(scores[:, 0]).all()
 
 
 def test_bad_parameters(train):
     with pytest.raises(DataError, match="n_candidates must be at least 1"):
-        make_sldl("accurate", ranker__n_candidates=0).fit(train.X, train.Y)
+        with_ranker(ranker__large__n_candidates=0).fit(train.X, train.Y)
     with pytest.raises(DataError, match="n_neighbors must be at least 1"):
         make_sldl("fast", decoder__n_neighbors=0).fit(train.X, train.Y)

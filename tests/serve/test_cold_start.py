@@ -35,7 +35,7 @@ print(*[name for name in sys.argv[3:] if name in sys.modules])
 
 
 def test_the_first_answer_loads_nothing_slow(world: SyntheticDataset, tmp_path: Path) -> None:
-    model = make_sldl("accurate").fit(
+    model = make_sldl("accurate", decoder__limit=0, ranker__limit=0).fit(
         world.X, world.Y, label_names=world.label_names, feature_names=world.feature_names
     )
     save_model(model, tmp_path / "model")

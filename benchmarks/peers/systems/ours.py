@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from task import System, Task
 
+from pysldl.by_size import for_size
 from specification import read_preset
 from stages import stages_watched
 
@@ -20,10 +21,13 @@ class Ours(System):
 
     def warm_up(self, task: Task) -> None:
         rows = slice(0, WARM_UP_ROWS)
-        read_preset(self.specification).fit(task.X[rows], task.Y[rows]).predict_topk(task.X_test[rows], k=5)
+        self._new(task).fit(task.X[rows], task.Y[rows]).predict_topk(task.X_test[rows], k=5)
 
     def prepare(self, task: Task) -> None:
-        self._classifier = read_preset(self.specification)
+        self._classifier = self._new(task)
+
+    def _new(self, task: Task) -> Any:
+        return for_size(read_preset(self.specification), *task.Y.shape)
 
     def train(self, task: Task, folder: Path) -> None:
         with stages_watched(self.clock, self._classifier):

@@ -58,6 +58,11 @@ class Decoder(BaseEstimator):
     works_on: Literal["codes", "features", "both"] = "codes"
     scores_are_sparse: bool = False
 
+    @property
+    def leaves_open(self) -> bool:
+        """Whether :meth:`choose` has something to choose."""
+        return False
+
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         """Learn from training codes ``Z`` (n_samples, n_components) and their labels ``Y`` (n_samples, n_labels)."""
         raise NotImplementedError

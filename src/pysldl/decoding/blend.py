@@ -1,6 +1,6 @@
 """Votes and read-out together."""
 
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,11 +8,17 @@ from scipy import sparse
 from sklearn.base import clone
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote
+from pysldl.decoding.joint import CodedRows, JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
 from pysldl.exceptions import DataError
+from pysldl.metrics import evaluate
+from pysldl.topk import top_k
 
 __all__ = ["BlendDecoder"]
+
+WEIGHTS = (0.5, 0.3, 0.7, 0.15, 0.0, 0.85, 1.0)  # tried where none is given; the first of equals is taken
+CHOOSING_ROWS = 1000
 
 
 class BlendDecoder(Decoder):
@@ -20,61 +26,89 @@ class BlendDecoder(Decoder):
 
     Parameters
     ----------
-    neighbors : NeighborDecoder, optional
+    neighbors : NeighborDecoder or JointNeighborDecoder, optional
         Its votes are normalised whatever it says, so that both parts are on one scale.
     readout : LinearReadout, optional
-    weight : float
-        Part of the read-out, in [0, 1].
+    weight : float or None
+        Part of the read-out, in [0, 1]. None: chosen by P@1, P@5 and nDCG@5 on left-out training rows.
 
     Attributes
     ----------
-    neighbors_ : NeighborDecoder
+    neighbors_ : NeighborDecoder or JointNeighborDecoder
     readout_ : LinearReadout
+    weight_ : float
+        As given or chosen.
     """
 
-    _saved_state = ("neighbors_", "readout_")
+    _saved_state = ("neighbors_", "readout_", "weight_")
 
     def __init__(
         self,
-        neighbors: NeighborDecoder | None = None,
+        neighbors: NeighborDecoder | JointNeighborDecoder | None = None,
         readout: LinearReadout | None = None,
         *,
-        weight: float = 0.5,
+        weight: float | None = 0.5,
     ) -> None:
         self.neighbors = neighbors
         self.readout = readout
         self.weight = weight
 
-    def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
-        if not 0 <= self.weight <= 1:
+    @property
+    def works_on(self) -> Literal["codes", "features", "both"]:  # type: ignore[override]
+        """What its neighbours are compared by; the read-out takes the codes of that."""
+        return "codes" if self.neighbors is None else self.neighbors.works_on
+
+    @property
+    def leaves_open(self) -> bool:
+        return self.weight is None or (self.neighbors is not None and self.neighbors.leaves_open)
+
+    def fit(self, Z: Any, Y: sparse.csr_array) -> Self:
+        if self.weight is not None and not 0 <= self.weight <= 1:
             raise DataError(f"weight must lie in [0, 1], but is {self.weight!r}.")
         votes = NeighborDecoder() if self.neighbors is None else clone(self.neighbors)
-        self.neighbors_ = votes.set_params(normalize=True).fit(Z, Y)
-        self.readout_ = (LinearReadout() if self.readout is None else clone(self.readout)).fit(Z, Y)
+        if "normalize" in votes.get_params(deep=False):
+            votes.set_params(normalize=True)
+        self.weight_ = float(getattr(self, "weight_", WEIGHTS[0]) if self.weight is None else self.weight)
+        self.neighbors_ = votes.fit(Z, Y)
+        self.readout_ = (LinearReadout() if self.readout is None else clone(self.readout)).fit(_codes(Z), Y)
         return self
 
-    def scores(self, Z: NDArray[np.float32]) -> NDArray[np.float32]:
-        return self._mix(self.neighbors_.scores(Z), self.readout_.scores(Z))
+    def choose(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
+        """Choose what the neighbours left open, and then the weight, by the first thousand of the ``rows``."""
+        self.neighbors_.choose(Z_left_out, rows, Z)
+        if self.weight is not None:
+            return self
+        Z_left_out, rows, Y = Z_left_out[:CHOOSING_ROWS], rows[:CHOOSING_ROWS], self.neighbors_.Y_
+        votes = self.neighbors_.left_out_scores(Z_left_out, rows, Z, Y)
+        readout = self.readout_.left_out_scores(_codes(Z_left_out), rows, _codes(Z), Y)
+
+        def quality(weight: float) -> float:
+            told = evaluate(Y[rows], top_k(_mixed(votes, readout, weight), 5)[0], ks=(1, 5))
+            return told["P@1"] + told["P@5"] + told["nDCG@5"]
+
+        self.weight_ = max(WEIGHTS, key=quality)
+        return self
+
+    def scores(self, Z: Any) -> NDArray[np.float32]:
+        return _mixed(self.neighbors_.scores(Z), self.readout_.scores(_codes(Z)), self.weight_)
 
     def left_out_scores(
-        self,
-        Z_left_out: NDArray[np.float32],
-        rows: NDArray[np.integer],
-        Z: NDArray[np.float32],
-        Y: sparse.csr_array,
+        self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
     ) -> NDArray[np.float32]:
-        return self._mix(
+        return _mixed(
             self.neighbors_.left_out_scores(Z_left_out, rows, Z, Y),
-            self.readout_.left_out_scores(Z_left_out, rows, Z, Y),
+            self.readout_.left_out_scores(_codes(Z_left_out), rows, _codes(Z), Y),
+            self.weight_,
         )
 
-    def evidence(self, z: NDArray[np.float32], label: int) -> LatentEvidence:
-        votes, readout = self.neighbors_.evidence(z, label), self.readout_.evidence(z, label)
-        share = 1.0 - self.weight
+    def evidence(self, z: Any, label: int) -> LatentEvidence:
+        code = z.codes[0] if isinstance(z, CodedRows) else z
+        votes, readout = self.neighbors_.evidence(z, label), self.readout_.evidence(code, label)
+        share = 1.0 - self.weight_
         return LatentEvidence(
-            share * votes.score + self.weight * readout.score,
+            share * votes.score + self.weight_ * readout.score,
             [NeighborVote(v.row, v.similarity, share * v.contribution) for v in votes.votes],
-            self.weight * readout.direction,
+            self.weight_ * readout.direction,
             "read-out's part of the score",
         )
 
@@ -82,8 +116,13 @@ class BlendDecoder(Decoder):
         parts = (NeighborDecoder(), LinearReadout())
         return sum(part.memory(n_samples, n_components, n_labels) for part in parts)
 
-    def _mix(self, votes: sparse.csr_array, readout: NDArray[np.float32]) -> NDArray[Any]:
-        readout = self.weight * readout
-        votes = votes.tocoo()
-        readout[votes.row, votes.col] += np.float32(1.0 - self.weight) * votes.data
-        return readout
+
+def _codes(Z: Any) -> NDArray[np.float32]:
+    return Z.codes if isinstance(Z, CodedRows) else Z
+
+
+def _mixed(votes: sparse.csr_array, readout: NDArray[np.float32], weight: float) -> NDArray[Any]:
+    mixed = np.float32(weight) * readout
+    ballots = votes.tocoo()
+    mixed[ballots.row, ballots.col] += np.float32(1.0 - weight) * ballots.data
+    return mixed

@@ -87,9 +87,13 @@ class FeatureNeighborDecoder(Decoder):
         self.prior_ = label_prior(Y)
         return self
 
+    @property
+    def leaves_open(self) -> bool:
+        return None in (self.n_neighbors, self.temperature)
+
     def choose(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
         """Choose what was not given, by the first thousand of the ``rows``."""
-        if None not in (self.n_neighbors, self.temperature):
+        if not self.leaves_open:
             return self
         rows = rows[:CHOOSING_ROWS]
         counts = NEIGHBORS if self.n_neighbors is None else (self.n_neighbors,)

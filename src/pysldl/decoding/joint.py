@@ -113,6 +113,10 @@ class JointNeighborDecoder(Decoder):
             self.vectors_ = _joined(Z, self.weight_)
         return self
 
+    @property
+    def leaves_open(self) -> bool:
+        return None in (self.weight, self.temperature, self.n_neighbors)
+
     def choose(self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows) -> Self:
         """Choose what was not given, on training ``rows`` with codes as if they had never been seen.
 
@@ -125,7 +129,7 @@ class JointNeighborDecoder(Decoder):
         Z : CodedRows
             All training rows, as ``fit`` got them.
         """
-        if None not in (self.weight, self.temperature, self.n_neighbors):
+        if not self.leaves_open:
             return self
         Z_left_out, rows = Z_left_out[:CHOOSING_ROWS], rows[:CHOOSING_ROWS]
         Y = self.Y_[rows]

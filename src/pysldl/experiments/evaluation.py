@@ -19,6 +19,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from pysldl.by_size import BySize
 from pysldl.classifier import SLDLClassifier
 from pysldl.decoding import BlendDecoder, NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding
@@ -64,7 +65,7 @@ class Outcome:
 def configurations(method: Method, protocol: Protocol) -> list[Configuration]:
     """The configurations of a method, in the order in which ties between them are decided."""
     estimator = method.make()
-    widths, ks = _grid(estimator, protocol) if isinstance(estimator, SLDLClassifier) else ((None,), (None,))
+    widths, ks = _grid(estimator, protocol) if _has_grid(estimator) else ((None,), (None,))
     return [_configuration(width, k) for width in widths for k in ks]
 
 
@@ -84,7 +85,7 @@ def evaluate_method(
         For methods that can use one.
     """
     estimator = method.estimator(protocol.seed, device)
-    if not isinstance(estimator, SLDLClassifier):
+    if not _has_grid(estimator):
         if () not in done:
             yield [_single_outcome(estimator, data.final)]
         return
@@ -92,6 +93,11 @@ def evaluate_method(
     for width in widths:
         if not all(_configuration(width, k) in done for k in ks):
             yield _outcomes_of_width(estimator, width, ks, data)
+
+
+def _has_grid(estimator: Any) -> bool:
+    """Whether c_hat and k are the experiment's to choose; some classifiers choose for themselves."""
+    return isinstance(estimator, SLDLClassifier) and not isinstance(estimator.decoder, BySize)
 
 
 def _grid(classifier: SLDLClassifier, protocol: Protocol) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:
@@ -120,9 +126,8 @@ def _outcomes_of_width(
     classifier: SLDLClassifier, width: int | None, ks: tuple[int | None, ...], data: FoldData
 ) -> list[Outcome]:
     rng = check_random_state(classifier.random_state)
-    embedding = classifier._seeded(classifier.embedding, GaussianLabelEmbedding, rng)
-    mapping = classifier._seeded(classifier.mapping, RidgeMapping, rng)
-    decoder = classifier._seeded(classifier.decoder, NeighborDecoder, rng)
+    stages = classifier._stages(*data.final.Y.shape)
+    embedding, mapping, decoder = (classifier._seeded(stage, rng) for stage in stages[:3])
     if width is not None:
         embedding.set_params(n_components=width)
 

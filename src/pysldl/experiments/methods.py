@@ -35,8 +35,8 @@ class Method:
         What tables call it: the paper's name where it has one.
     make : callable
         Returns a new, unfitted estimator with ``fit(X, Y)`` and ``predict_topk(X, k)``. Several processes need it, so
-        it must be a function of a module. An :class:`~pysldl.SLDLClassifier` is run over the grid of c_hat and k;
-        anything else has one configuration.
+        it must be a function of a module. An :class:`~pysldl.SLDLClassifier` is run over the grid of c_hat and k,
+        unless it chooses for itself; anything else has one configuration.
     """
 
     name: str
@@ -104,6 +104,10 @@ def _blend() -> Any:
     return make_sldl("blend")
 
 
+def _accurate() -> Any:
+    return make_sldl("accurate")
+
+
 def _without_gaussians() -> Any:
     return make_sldl("paper", embedding=VectorLabelEmbedding())
 
@@ -128,6 +132,7 @@ _OWN = (
     Method("sldl", REFERENCE, make_sldl),
     Method("official", "official", _official),
     Method("blend", "blend", _blend),
+    Method("accurate", "accurate", _accurate),
     Method("without-ge", "w/o GE", _without_gaussians),
     Method("without-ac", "w/o AC", _without_asymmetry),
     Method("random", "random", _random),

@@ -15,6 +15,7 @@ __all__ = ["find_class", "name_of", "register_saveable"]
 # In the order they are searched: what is heavy to import comes last, and is imported only when nothing before it fits.
 HOMES = (
     "pysldl.classifier",
+    "pysldl.by_size",
     "pysldl.embedding",
     "pysldl.mapping",
     "pysldl.decoding",
