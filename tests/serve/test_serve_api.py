@@ -209,6 +209,21 @@ def test_examples_stay_when_rows_are_added_and_go_when_rows_are_taken_out(world,
         ModelSource(path, examples=DataExamples(rows))
 
 
+def test_a_model_with_labels_that_joined_later_answers_everything(world, tmp_path):
+    model = fitted(world, range(300), online=True)
+    model.partial_fit(world.X[300:304], [["a new label"], ["a new label", "sky"], ["sky"], ["a new label"]])
+    save_model(model, tmp_path / "model")
+    served = ModelSource(tmp_path / "model").current
+    served.warm_up()
+    facts = served.facts()
+    assert facts["n_labels"] == 41 and sum(group["n_labels"] for group in facts["held_out"]["by_frequency"]) <= 40
+    assert served.relations("a new label", 5)["count"] == 3
+    assert len(served.map()["x"]) == 41
+    x = served.features([TEXT], "text")
+    assert served.explain(x, served.column("a new label"), 5, TEXT)["label"] == "a new label"
+    assert len(served.predict(x, 41, None, None)[0]["labels"]) >= 3
+
+
 def test_a_model_tells_what_it_keeps_of_its_rows(world, tmp_path):
     model = make_sldl("fast").fit(world.X, world.Y, label_names=world.label_names, feature_names=world.feature_names)
     save_model(model, tmp_path / "model")

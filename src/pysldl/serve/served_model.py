@@ -308,11 +308,12 @@ class ServedModel:
         summary = getattr(self.classifier.calibration_, "held_out_", None)
         if summary is None:
             return None
+        n_labels = len(summary["n_true"])  # labels that joined later had no part in it
         return {
             "n_rows": int(summary["n_rows"]),
             "metrics": {name: _number(value) for name, value in summary["metrics"].items()},
             "reliability": summary["reliability"],
-            "by_frequency": by_frequency(summary["n_true"], summary["n_found"], self.counts),
+            "by_frequency": by_frequency(summary["n_true"], summary["n_found"], self.counts[:n_labels]),
         }
 
     def facts(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ are mapped from the files, and the interpreter's own memory as far as nobody wri
 """
 
 import errno
+import gc
 import logging
 import os
 import signal
@@ -157,6 +158,8 @@ class _Family:
     def run(self) -> None:
         for number in STOP_SIGNALS:
             signal.signal(number, self._stop)
+        gc.collect()
+        gc.freeze()  # a collection in a worker would write to every object, and so take pages that are shared
         for slot in range(self._n_workers):
             self._fork(slot)
         while self._slots:
