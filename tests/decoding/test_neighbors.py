@@ -6,6 +6,7 @@ from scipy import sparse
 
 from pysldl.decoding import BlendDecoder, LinearReadout, NeighborDecoder
 from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.topk import top_k
 
 
 @pytest.fixture
@@ -111,3 +112,16 @@ def test_evidence_adds_up_to_the_score(codes, decoder):
             assert sum(v.contribution for v in evidence.votes) == pytest.approx(evidence.score, rel=1e-5)
             mean = sum(v.contribution * v.similarity for v in evidence.votes) / evidence.score
             assert float(evidence.direction @ Q[0]) == pytest.approx(mean, rel=1e-4)
+
+
+def test_candidates_are_the_best_of_the_scores(codes):
+    Z, Y, Q = codes
+    Q = np.vstack([Q, np.zeros((1, 6), np.float32)])
+    decoder = NeighborDecoder(7).fit(Z, Y)
+    for (labels, votes), scores in (
+        (decoder.candidates(Q, 4), decoder.scores(Q)),
+        (decoder.left_out_candidates(Z, np.arange(40), Z, Y, 4), decoder.left_out_scores(Z, np.arange(40), Z, Y)),
+    ):
+        expected, best = top_k(scores, 4)
+        np.testing.assert_allclose(votes, np.where(expected < 0, 0, best), rtol=1e-5)
+        assert (labels == expected).mean() > 0.95  # sums round differently, and some ties turn

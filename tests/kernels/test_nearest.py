@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 import pysldl.kernels.nearest as nearest
-from pysldl.kernels.nearest import largest, pair_products
+from pysldl.kernels.nearest import largest, pair_distances, pair_products
 
 
 @pytest.fixture(params=["compiled", "plain"])
@@ -40,3 +40,19 @@ def test_products_of_pairs(either, form):
     expected = np.where(rows < 0, 0, np.take_along_axis((Q @ V.T).toarray(), np.maximum(rows, 0), axis=1))
     found = pair_products(Q, rows, V) if form == "sparse" else pair_products(Q.toarray(), rows, V.toarray())
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_distances_of_pairs(either):
+    rng = np.random.default_rng(2)
+    Q, V = rng.normal(size=(40, 5)), rng.normal(size=(30, 5)).astype(np.float32)
+    Q[3], V[7] = 0, 0
+    rows = rng.integers(-1, 30, (40, 6))
+    found = pair_distances(Q, rows, V)
+    for query, row in np.ndindex(rows.shape):
+        neighbor = rows[query, row]
+        expected = 0.5 * ((Q[query] - V[neighbor].astype(float)) ** 2).sum()
+        if neighbor < 0:
+            expected = np.inf
+        elif query == 3 or neighbor == 7:
+            expected = 1.0
+        assert found[query, row] == pytest.approx(expected, rel=1e-12)

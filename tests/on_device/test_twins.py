@@ -138,7 +138,7 @@ def test_classifiers_reach_the_optimum_at_least_as_well(both, world, C):
     settled = fit_margins(X, problems, C=C, max_epochs=3000, tol=1e-6, min_weight=0.0)
     plain, card = both(lambda: fit_margins(X, problems, C=C, min_weight=0.0))
     best = margin_loss(X, problems, *settled, C)
-    assert margin_loss(X, problems, *card, C) <= best * (1 + 1e-4)
+    assert margin_loss(X, problems, *card, C) <= best * (1 + 1e-3)
     assert margin_loss(X, problems, *card, C) <= margin_loss(X, problems, *plain, C) * (1 + 1e-5)
     pruned = both(lambda: fit_margins(X, problems, C=C, min_weight=0.1))[1][0]
     assert 0 < pruned.nnz < card[0].nnz and np.abs(pruned.data).min() >= 0.1

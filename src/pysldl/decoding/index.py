@@ -7,13 +7,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from pysldl.device import chosen_device
-from pysldl.kernels.nearest import largest
+from pysldl.kernels.nearest import largest, pair_distances
 
 __all__ = ["ExactIndex", "NeighborIndex", "unit_rows"]
 
 BLOCK_BYTES = 64 << 20
-# What the neighbours of a few queries take while their distances are computed: little enough for a processor's cache.
-CACHE_BYTES = 2 << 20
 
 
 class NeighborIndex(BaseEstimator):
@@ -73,24 +71,10 @@ class NeighborIndex(BaseEstimator):
         Q = unit_rows(Q, np.float64)
         nearest, _ = self.nearest(Q.astype(np.float32), k, leave_out=leave_out)
         nearest = np.sort(nearest, axis=1)  # so that equal distances are voted on in the order of the rows
-        exact = self._distances(Q, nearest)
+        exact = pair_distances(Q, nearest, self.vectors_)
         order = np.argsort(exact, axis=1, kind="stable")
         neighbors = np.take_along_axis(nearest, order, axis=1).astype(np.int64)
         return neighbors, np.take_along_axis(exact, order, axis=1)
-
-    def _distances(self, Q: NDArray[np.float64], neighbors: NDArray[np.integer]) -> NDArray[np.float64]:
-        """Half the squared differences, (n_queries, k); 1 where the query or the vector is zero, inf for none."""
-        distances = np.empty(neighbors.shape)
-        block = max(1, CACHE_BYTES // (12 * neighbors.shape[1] * Q.shape[1]))
-        for start in range(0, len(Q), block):
-            rows = slice(start, start + block)
-            found = self.vectors_[neighbors[rows]]
-            difference = found - Q[rows, None, :]
-            distances[rows] = 0.5 * np.einsum("qkd,qkd->qk", difference, difference)
-            distances[rows][np.logical_not(found.any(axis=-1))] = 1.0
-        distances[np.logical_not(Q.any(axis=1))] = 1.0
-        distances[neighbors < 0] = np.inf
-        return distances
 
 
 class ExactIndex(NeighborIndex):

@@ -1,6 +1,6 @@
 """Votes of the nearest neighbours in the latent space (Eqs. 19 and 20)."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +9,8 @@ from sklearn.base import clone
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
 from pysldl.decoding.index import ExactIndex, NeighborIndex
+from pysldl.kernels.voting import vote_top
+from pysldl.topk import top_k
 
 __all__ = ["NeighborDecoder"]
 
@@ -71,6 +73,15 @@ class NeighborDecoder(Decoder):
     def scores(self, Z: NDArray[np.float32]) -> sparse.csr_array:
         return self._vote(Z, *self.index_.search(Z, self.n_neighbors_))
 
+    def candidates(self, Z: NDArray[np.float32], m: int) -> tuple[Any, Any]:
+        return self._vote_top(Z, self.index_.search(Z, self.n_neighbors_), m)
+
+    def left_out_candidates(
+        self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
+    ) -> tuple[Any, Any]:
+        k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
+        return self._vote_top(Z_left_out, self.index_.search(Z_left_out, k, leave_out=rows), m)
+
     def left_out_scores(
         self,
         Z_left_out: NDArray[np.float32],
@@ -114,6 +125,19 @@ class NeighborDecoder(Decoder):
             shape=(n_rows, self.Y_.shape[0]),
         )
         return with_prior(ballots @ self.Y_, np.logical_not(Z.any(axis=1)), self.prior_)
+
+    def _vote_top(
+        self, Z: NDArray[np.float32], found: tuple[NDArray[np.int64], NDArray[np.float64]], m: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The m labels with the most votes, without the votes of all others."""
+        neighbors, distances = found
+        silent = np.logical_not(Z.any(axis=1))
+        asked = np.where(silent[:, None], -1, neighbors).astype(np.int32)
+        labels, votes = vote_top(asked, self._weights(distances), self.Y_, m)
+        if silent.any():
+            common, shares = top_k(self.prior_, m)
+            labels[silent], votes[silent] = common[0], np.maximum(shares[0], 0.0)
+        return labels, votes
 
     def _weights(self, distances: NDArray[np.float64]) -> NDArray[np.float32]:
         """1/d of every neighbour, with the rules for d near zero, (n_rows, k)."""

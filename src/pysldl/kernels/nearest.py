@@ -11,9 +11,10 @@ from pysldl.device import chosen_device
 from pysldl.kernels import compiled, in_parts
 from pysldl.topk import top_k_dense
 
-__all__ = ["largest", "pair_products"]
+__all__ = ["largest", "pair_distances", "pair_products"]
 
 PLAIN_PAIRS = 1 << 16
+PLAIN_BYTES = 2 << 20  # what the neighbours of a few queries take: little enough for a processor's cache
 
 
 def largest(
@@ -80,6 +81,40 @@ def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float
         else:
             products[q, s] = np.einsum("ij,ij->i", Q[q], V[rows[q, s]])
     return products
+
+
+def pair_distances(Q: NDArray[np.float64], rows: NDArray[np.integer], V: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Half the squared difference of ``Q[i]`` and ``V[rows[i, j]]``, in double precision; 1 where either is zero.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n_queries, width), float64
+    rows : ndarray of shape (n_queries, m)
+        -1 for none.
+    V : ndarray of shape (n_vectors, width), float32
+
+    Returns
+    -------
+    ndarray of shape (n_queries, m), float64
+        inf beside a row of -1.
+    """
+    if (device := chosen_device()) is not None:
+        from pysldl.on_device.search import distances_of_pairs
+
+        return distances_of_pairs(device, Q, rows, V)
+    if compiled():
+        return np.concatenate(in_parts(_compiled_pairs()[2], len(rows), Q, rows, V))
+    distances = np.empty(rows.shape)
+    block = max(1, PLAIN_BYTES // (12 * rows.shape[1] * Q.shape[1]))
+    for start in range(0, len(Q), block):
+        part = slice(start, start + block)
+        found = V[rows[part]]
+        difference = found - Q[part, None, :]
+        distances[part] = 0.5 * np.einsum("qkd,qkd->qk", difference, difference)
+        distances[part][np.logical_not(found.any(axis=-1))] = 1.0
+    distances[np.logical_not(Q.any(axis=1))] = 1.0
+    distances[rows < 0] = np.inf
+    return distances
 
 
 @cache
@@ -180,4 +215,27 @@ def _compiled_pairs() -> Any:
                     products[query - start, slot] = total
         return products
 
-    return of_sparse, of_dense
+    @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+    def apart(start, stop, Q, rows, V):  # type: ignore[no-untyped-def]
+        m, width = rows.shape[1], Q.shape[1]
+        distances = np.full((stop - start, m), np.inf)
+        for query in range(start, stop):
+            q = Q[query]
+            size = 0.0
+            for j in range(width):
+                size += q[j] * q[j]
+            for slot in range(m):
+                row = rows[query, slot]
+                if row < 0:
+                    continue
+                v = V[row]
+                total, other = 0.0, 0.0
+                for j in range(width):
+                    value = np.float64(v[j])
+                    difference = value - q[j]
+                    total += difference * difference
+                    other += value * value
+                distances[query - start, slot] = 0.5 * total if size > 0 and other > 0 else 1.0
+        return distances
+
+    return of_sparse, of_dense, apart

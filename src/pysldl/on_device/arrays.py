@@ -8,7 +8,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-__all__ = ["as_csr", "as_tensor", "ranges", "segment_sums"]
+__all__ = ["as_csr", "as_tensor", "csr_of", "ranges", "segment_sums"]
 
 
 def as_tensor(array: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
@@ -24,15 +24,18 @@ def as_csr(matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32
     matrix = sparse.csr_array(matrix)
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
-    index = torch.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else torch.int64
+    sizes = as_tensor(np.diff(matrix.indptr), device, torch.int64)
+    return csr_of(sizes, as_tensor(matrix.indices, device), as_tensor(matrix.data, device, dtype), matrix.shape[1])
+
+
+def csr_of(sizes: Tensor, columns: Tensor, values: Tensor, n_columns: int) -> Tensor:
+    """A sparse matrix from the number of values in every row, their columns, and the values."""
+    index = torch.int32 if max(len(values), len(sizes), n_columns) < 2**31 else torch.int64
+    starts = torch.nn.functional.pad(torch.cumsum(sizes, 0), (1, 0))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse", category=UserWarning)  # torch calls its CSR a beta
         return torch.sparse_csr_tensor(
-            as_tensor(matrix.indptr, device, index),
-            as_tensor(matrix.indices, device, index),
-            as_tensor(matrix.data, device, dtype),
-            size=matrix.shape,
-            check_invariants=False,
+            starts.to(index), columns.to(index), values, size=(len(sizes), n_columns), check_invariants=False
         )
 
 

@@ -8,15 +8,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.on_device.arrays import as_tensor, ranges, segment_sums
+from pysldl.on_device.arrays import as_tensor, csr_of, ranges, segment_sums
 
 __all__ = ["classifiers", "linear_scores"]
 
 VALUES_AT_ONCE = 1 << 26
-NEWTON_STEPS = 20
-CG_STEPS = 30
-LINE_STEPS = 8
-CONVERGED = 1e-3
+NEWTON_STEPS = 12
+CG_STEPS = 10
+INEXACT = 0.1
+LINE_STEPS = 5
+CONVERGED = 3e-3
 
 
 def classifiers(
@@ -150,99 +151,96 @@ def _fit_group(
     del key
     owner = keys // width
     A = _Pairs(pair, column, value, len(row), len(keys))
-    labels = _Segments(owner, len(group))
-    w = _newton(A, labels, label, sign, C, bias_centre)
+    del pair, column, value
+    w = _newton(A, _Sums(owner, len(group)), _Sums(label, len(group)), sign, C, bias_centre)
     return w.cpu().numpy(), owner.cpu().numpy(), (keys % width).cpu().numpy()
 
 
 class _Pairs:
-    """A sparse matrix by rows and by columns, so that every sum has one order."""
+    """A sparse matrix by rows and by columns: products with it and with its transpose are both sums along rows."""
 
     def __init__(self, row: Tensor, column: Tensor, value: Tensor, n_rows: int, n_columns: int) -> None:
         by_row = torch.argsort(row, stable=True)
-        self.row_sizes = torch.bincount(row, minlength=n_rows)
-        self.column_of, self.value_of = column[by_row].to(torch.int32), value[by_row]
+        self.by_row = csr_of(torch.bincount(row, minlength=n_rows), column[by_row], value[by_row], n_columns)
+        del by_row
         by_column = torch.argsort(column, stable=True)
-        self.column_sizes = torch.bincount(column, minlength=n_columns)
-        self.row_at, self.value_at = row[by_column].to(torch.int32), value[by_column]
+        self.by_column = csr_of(torch.bincount(column, minlength=n_columns), row[by_column], value[by_column], n_rows)
 
     def times(self, w: Tensor) -> Tensor:
-        return segment_sums(w[self.column_of] * self.value_of, self.row_sizes)
+        return self.by_row @ w
 
     def transposed_times(self, s: Tensor) -> Tensor:
-        return segment_sums(s[self.row_at] * self.value_at, self.column_sizes)
+        return self.by_column @ s
 
 
-class _Segments:
-    """Sums over the columns of each label; columns are in the order of the labels."""
+class _Sums:
+    """Sums over consecutive numbers that belong to the same label, as a product with a sparse matrix of ones."""
 
     def __init__(self, owner: Tensor, n_labels: int) -> None:
-        self.owner, self.sizes = owner, torch.bincount(owner, minlength=n_labels)
+        self.owner = owner
+        everyone = torch.arange(len(owner), device=owner.device)
+        ones = torch.ones(len(owner), device=owner.device)
+        self.matrix = csr_of(torch.bincount(owner, minlength=n_labels), everyone, ones, len(owner))
 
-    def dots(self, a: Tensor, b: Tensor) -> Tensor:
-        return segment_sums(a * b, self.sizes)
+    def __call__(self, values: Tensor) -> Tensor:
+        return self.matrix @ values
 
 
-def _newton(A: _Pairs, labels: _Segments, label_of_pair: Tensor, sign: Tensor, C: float, centre: float) -> Tensor:
-    """``min ‖w‖²/2 + C sum max(0, 1 - y (A w + centre))²`` for every label."""
-    pair_sizes = torch.bincount(label_of_pair, minlength=len(labels.sizes))
-    w = torch.zeros(len(labels.owner), device=sign.device)
+def _newton(A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: float, centre: float) -> Tensor:
+    """``min ‖w‖²/2 + C sum max(0, 1 - y (A w + centre))²`` for every label.
+
+    ``weights`` and ``pairs`` sum over the columns and over the rows of ``A`` that belong to a label.
+    """
+    w = torch.zeros(len(weights.owner), device=sign.device)
     margin = centre * sign  # y (A w + centre)
     begin = None
     for _ in range(NEWTON_STEPS):
         short = (1.0 - margin).clamp_min(0.0)
         gradient = w - 2.0 * C * A.transposed_times(sign * short)
-        size = labels.dots(gradient, gradient)
+        size = weights(gradient**2)
         begin = size if begin is None else begin
         if bool((size <= CONVERGED**2 * begin).all()):
             break
-        step = _newton_direction(A, labels, (short > 0).to(w.dtype), gradient, C)
+        step = _newton_direction(A, weights, (short > 0).to(w.dtype), gradient, C)
         moved = sign * A.times(step)
-        length = _line_search(labels, label_of_pair, pair_sizes, w, step, margin, moved, C)
-        w = w + length[labels.owner] * step
-        margin = margin + length[label_of_pair] * moved
+        length = _line_search(weights, pairs, w, step, margin, moved, C)
+        w = w + length[weights.owner] * step
+        margin = margin + length[pairs.owner] * moved
     return w
 
 
-def _newton_direction(A: _Pairs, labels: _Segments, active: Tensor, gradient: Tensor, C: float) -> Tensor:
-    """Conjugate gradients on ``(I + 2 C A_activeᵀ A_active) step = -gradient``."""
+def _newton_direction(A: _Pairs, weights: _Sums, active: Tensor, gradient: Tensor, C: float) -> Tensor:
+    """Conjugate gradients on ``(I + 2 C A_activeᵀ A_active) step = -gradient``, not to the end."""
     step = torch.zeros_like(gradient)
     residual = -gradient
     direction = residual
-    energy = labels.dots(residual, residual)
-    goal = 1e-3 * energy
+    energy = weights(residual**2)
+    goal = INEXACT**2 * energy
     for _ in range(CG_STEPS):
         image = direction + 2.0 * C * A.transposed_times(active * A.times(direction))
-        curvature = labels.dots(direction, image)
-        length = torch.where(curvature > 0, energy / curvature, 0.0)[labels.owner]
+        curvature = weights(direction * image)
+        length = torch.where(curvature > 0, energy / curvature, 0.0)[weights.owner]
         step = step + length * direction
         residual = residual - length * image
-        fresh = labels.dots(residual, residual)
+        fresh = weights(residual**2)
         if bool((fresh <= goal).all()):
             break
-        direction = residual + torch.where(energy > 0, fresh / energy, 0.0)[labels.owner] * direction
+        direction = residual + torch.where(energy > 0, fresh / energy, 0.0)[weights.owner] * direction
         energy = fresh
     return step
 
 
 def _line_search(
-    labels: _Segments,
-    label_of_pair: Tensor,
-    pair_sizes: Tensor,
-    w: Tensor,
-    step: Tensor,
-    margin: Tensor,
-    moved: Tensor,
-    C: float,
+    weights: _Sums, pairs: _Sums, w: Tensor, step: Tensor, margin: Tensor, moved: Tensor, C: float
 ) -> Tensor:
     """Length of the step of every label: Newton's method on the loss along it, which is piecewise quadratic."""
-    slope_w, square = labels.dots(w, step), labels.dots(step, step)
+    slope_w, square = weights(w * step), weights(step**2)
     length = torch.ones_like(square)
     low, high = torch.zeros_like(square), torch.full_like(square, 4.0)
     for _ in range(LINE_STEPS):
-        short = (1.0 - margin - length[label_of_pair] * moved).clamp_min(0.0)
-        slope = slope_w + length * square - 2.0 * C * segment_sums(short * moved, pair_sizes)
-        curvature = square + 2.0 * C * segment_sums((short > 0) * moved**2, pair_sizes)
+        short = (1.0 - margin - length[pairs.owner] * moved).clamp_min(0.0)
+        slope = slope_w + length * square - 2.0 * C * pairs(short * moved)
+        curvature = square + 2.0 * C * pairs((short > 0) * moved**2)
         low, high = torch.where(slope < 0, length, low), torch.where(slope < 0, high, length)
         guess = length - torch.where(curvature > 0, slope / curvature, 0.0)
         length = torch.where((guess > low) & (guess < high), guess, 0.5 * (low + high))

@@ -12,7 +12,7 @@ from torch import Tensor
 from pysldl.on_device.arrays import as_csr, as_tensor, ranges
 from pysldl.on_device.margins import linear_scores
 
-__all__ = ["best_rows", "nearest_vectors", "products_of_pairs", "votes_of_neighbors"]
+__all__ = ["best_rows", "distances_of_pairs", "nearest_vectors", "products_of_pairs", "votes_of_neighbors"]
 
 BLOCK_BYTES = 1 << 29
 
@@ -72,6 +72,25 @@ def products_of_pairs(device: torch.device, Q: Any, rows: NDArray[np.integer], V
         similar = torch.einsum("qkd,qd->qk", found, as_tensor(Q[part], device, torch.float32))
         products[part] = similar.cpu().numpy()
     return np.where(rows < 0, np.float32(0.0), products)
+
+
+def distances_of_pairs(
+    device: torch.device, Q: NDArray[np.float64], rows: NDArray[np.integer], V: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """As :func:`~pysldl.kernels.nearest.pair_distances`."""
+    vectors = as_tensor(V, device, torch.float64)
+    silent = torch.logical_not(vectors.any(dim=1))
+    distances = np.empty(rows.shape)
+    block = max(1, BLOCK_BYTES // (16 * rows.shape[1] * V.shape[1]))
+    for start in range(0, len(rows), block):
+        part = slice(start, start + block)
+        places = as_tensor(np.maximum(rows[part], 0), device, torch.int64)
+        queries = as_tensor(Q[part], device, torch.float64)
+        apart = 0.5 * ((vectors[places] - queries[:, None, :]) ** 2).sum(-1)
+        apart[silent[places] | torch.logical_not(queries.any(dim=1))[:, None]] = 1.0
+        distances[part] = apart.cpu().numpy()
+    distances[rows < 0] = np.inf
+    return distances
 
 
 def votes_of_neighbors(
