@@ -13,6 +13,7 @@ export function showModel(facts) {
         split: about.split,
         features: about.features,
         "training rows": count(facts.n_samples),
+        updates: updates(about.updates ?? []),
         "feature columns": count(facts.n_features),
         labels: count(facts.n_labels),
         "labels never seen in training": facts.n_labels - facts.n_labels_seen || null,
@@ -32,6 +33,19 @@ export function showModel(facts) {
 }
 
 const share = (value) => `${(100 * value).toFixed(1)} %`;
+
+// What `sldl update` has done to the model since it was fitted.
+function updates(all) {
+  if (!all.length) return null;
+  const sum = (name) => all.reduce((total, update) => total + (update[name] ?? 0), 0);
+  const parts = [
+    [sum("n_added"), "rows added"],
+    [sum("n_forgotten"), "rows taken out"],
+    [sum("n_new_labels"), "new labels"],
+  ];
+  const said = parts.filter(([n]) => n).map(([n, what]) => `${count(n)} ${what}`);
+  return `${all.length}: ${said.join(", ")}`;
+}
 
 function sheet(title, inside) {
   return el("section", { class: "sheet" }, el("h2", {}, title), ...inside);
