@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.on_device.arrays import as_tensor, csr_of, ranges, segment_sums
+from pysldl.on_device.arrays import as_csr, as_tensor, csr_of, ranges, segment_sums
 
 __all__ = ["classifiers", "linear_scores"]
 
@@ -92,7 +92,7 @@ def linear_scores(
     block = max(1, VALUES_AT_ONCE // max(X.shape[1], labels.shape[1] * max(1, W.nnz // max(W.shape[0], 1))))
     for start in range(0, len(labels), block):
         rows = slice(start, start + block)
-        x = as_tensor(X[rows].toarray(), device, torch.float32)
+        x = as_csr(X[rows], device).to_dense()
         row, slot = np.nonzero(labels[rows] >= 0)
         label = as_tensor(labels[rows][row, slot], device, torch.int64)
         sizes = starts[label + 1] - starts[label]

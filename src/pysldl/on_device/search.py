@@ -48,7 +48,7 @@ def best_rows(
     found = []
     for start in range(0, queries.shape[0], block):
         asked = slice(start, start + block)
-        columns = as_tensor(queries[asked].toarray(), device, torch.float32).T.contiguous()
+        columns = as_csr(queries[asked], device).to_dense().T.contiguous()
         similarity = (rows @ columns).T.contiguous()
         found.append(_best(similarity, width, None if leave_out is None else leave_out[asked]))
     neighbors, products = _together(found, width)
