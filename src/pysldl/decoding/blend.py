@@ -90,7 +90,7 @@ class BlendDecoder(Decoder):
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
-        return _mixed(self.neighbors_.scores(Z), self.readout_.scores(_codes(Z)), self.weight_)
+        return _mixed(self.neighbors_.scores(Z), self.readout_.scores(_codes(Z)), self._weight)
 
     def left_out_scores(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
@@ -98,19 +98,24 @@ class BlendDecoder(Decoder):
         return _mixed(
             self.neighbors_.left_out_scores(Z_left_out, rows, Z, Y),
             self.readout_.left_out_scores(_codes(Z_left_out), rows, _codes(Z), Y),
-            self.weight_,
+            self._weight,
         )
 
     def evidence(self, z: Any, label: int) -> LatentEvidence:
         code = z.codes[0] if isinstance(z, CodedRows) else z
         votes, readout = self.neighbors_.evidence(z, label), self.readout_.evidence(code, label)
-        share = 1.0 - self.weight_
+        share = 1.0 - self._weight
         return LatentEvidence(
-            share * votes.score + self.weight_ * readout.score,
+            share * votes.score + self._weight * readout.score,
             [NeighborVote(v.row, v.similarity, share * v.contribution) for v in votes.votes],
-            self.weight_ * readout.direction,
+            self._weight * readout.direction,
             "read-out's part of the score",
         )
+
+    @property
+    def _weight(self) -> float:
+        """As chosen; a model that an earlier version saved knows only what it was given."""
+        return float(getattr(self, "weight_", self.weight))  # type: ignore[arg-type]
 
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         parts = (NeighborDecoder(), LinearReadout())
