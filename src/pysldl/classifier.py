@@ -153,7 +153,8 @@ class SLDLClassifier(OnlineLearning):
         if self.decoder_.works_on == "features":
             self.embedding_, self.mapping_, Z = None, None, X
         else:
-            Z = self._fit_codes(X, Y, held)
+            # With a ranker every row is left out once; its leverage tells what code it would then have.
+            Z = self._fit_codes(X, Y, held if self.ranker_ is None else np.arange(X.shape[0]))
             if held is not None and self.mapping_.held_rows_ is not None:
                 held = self.mapping_.held_rows_
         codes = self._rows_to_decode(X)
@@ -162,7 +163,8 @@ class SLDLClassifier(OnlineLearning):
             self.decoder_.choose(self._left_out_rows(codes, Z, held), held, codes)
         self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
         if self.ranker_ is not None:
-            self._fit_ranker(self.ranker_, X, codes, Y, rng)
+            left_out = codes if self.mapping_ is None else self._left_out_rows(codes, Z, np.arange(X.shape[0]))
+            self._fit_ranker(self.ranker_, X, left_out, codes, Y, rng)
         if held is not None and calibrates:
             self.calibration_ = self._calibrated(codes, Z, Y, held)
 
@@ -186,12 +188,19 @@ class SLDLClassifier(OnlineLearning):
         own = codes[rows]
         if self.mapping_ is None:
             return own
+        at = None if self.ranker_ is None else rows
         if isinstance(own, CodedRows):
-            return CodedRows(self.mapping_.leave_one_out(own.codes, Z[rows]), own.features)
-        return self.mapping_.leave_one_out(own, Z[rows])
+            return CodedRows(self.mapping_.leave_one_out(own.codes, Z[rows], at), own.features)
+        return self.mapping_.leave_one_out(own, Z[rows], at)
 
     def _fit_ranker(
-        self, ranker: LinearRanker, X: Any, codes: Any, Y: sparse.csr_array, rng: np.random.RandomState
+        self,
+        ranker: LinearRanker,
+        X: Any,
+        left_out: Any,
+        codes: Any,
+        Y: sparse.csr_array,
+        rng: np.random.RandomState,
     ) -> None:
         """Train the ranker on left-out candidates, and calibrate its scores on the rows that it held out."""
         shape = (Y.shape[0], min(ranker.n_candidates, Y.shape[1]))
@@ -199,12 +208,12 @@ class SLDLClassifier(OnlineLearning):
         for start in range(0, shape[0], self._rows_at_once()):
             rows = np.arange(start, min(start + self._rows_at_once(), shape[0]))
             part = slice(start, start + len(rows))
-            labels[part], votes[part] = self.decoder_.left_out_candidates(codes[part], rows, codes, Y, shape[1])
+            labels[part], votes[part] = self.decoder_.left_out_candidates(left_out[part], rows, codes, Y, shape[1])
         ranker.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng)
         if self.calibrate and self.target_kind_ != "classes":
             held = ranker.held_rows_
-            left_out = self._as_sparse(ranker.held_labels_, ranker.held_scores_)
-            self.calibration_ = ScoreCalibration().fit(left_out, Y[held])
+            scores = self._as_sparse(ranker.held_labels_, ranker.held_scores_)
+            self.calibration_ = ScoreCalibration().fit(scores, Y[held])
         ranker.forget_held_rows()
 
     def _rows_at_once(self) -> int:

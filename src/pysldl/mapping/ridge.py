@@ -123,8 +123,8 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             The targets Z; one-dimensional for a single one.
         leverage_of : array of int, optional
             Rows whose leverage (diagonal of the hat matrix) shall be kept as ``leverage_``, from which
-            :meth:`leave_one_out` derives what the model would say of a row it never saw. Not where
-            ``early_stopping`` holds rows out: those the model never saw in truth.
+            :meth:`leave_one_out` derives what the model would say of a row it never saw. Where ``early_stopping``
+            holds rows out, which the model never saw in truth (leverage 0), a request for fewer than all is dropped.
         progress : callable, optional
         """
         alphas = self._alphas()
@@ -145,7 +145,9 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if held is not None and len(alphas) > 1:
             self.alpha_ = choose_alpha(design.single(), targets, alphas, held, self.max_iter, stops_early=stops_early)
         self.held_rows_ = held if stops_early else None
-        solution = self._solve(design, targets, None if stops_early else leverage_of, rng, progress)
+        if stops_early and leverage_of is not None and len(leverage_of) < X.shape[0]:
+            leverage_of = None
+        solution = self._solve(design, targets, leverage_of, rng, progress)
         self.leverage_ = solution.leverage
         self.n_iter_ = solution.n_iter
         self.tol_ = max(self.tol, solution.left) if stops_early else self.tol
@@ -230,7 +232,9 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             codes += self.intercept_
         return codes.ravel() if self.one_dimensional_ else codes
 
-    def leave_one_out(self, codes: NDArray[np.float32], Z: Any) -> NDArray[np.float32]:
+    def leave_one_out(
+        self, codes: NDArray[np.float32], Z: Any, at: NDArray[np.integer] | None = None
+    ) -> NDArray[np.float32]:
         """Codes that the rows of ``leverage_of`` would get from a mapping fitted without them.
 
         For ridge regression this needs no second fit: with leverage h, ``z - (z - z_hat)/(1 - h)``. Where no leverage
@@ -242,11 +246,14 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             ``predict`` of those rows.
         Z : ndarray or csr_array of shape (n_rows, n_components)
             Their targets.
+        at : array of int, optional
+            Which of ``leverage_of`` the rows are; all of them by default.
         """
         if self.leverage_ is None:
             return codes
+        leverage = self.leverage_ if at is None else self.leverage_[at]
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z)
-        left = np.maximum(1.0 - self.leverage_, 0.05)[:, None].astype(np.float32)
+        left = np.maximum(1.0 - leverage, 0.05)[:, None].astype(np.float32)
         return targets - (targets - codes) / left
 
     def memory(self, n_samples: int, n_features: int, n_nonzeros: int, n_components: int) -> int:

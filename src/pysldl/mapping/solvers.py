@@ -184,8 +184,18 @@ def solve_cg(
     if probes is None:
         return Solution(W, n_iter=step, left=left)
     smoothed = single.times(np.ascontiguousarray(W[:, n_targets:], dtype=np.float32))[leverage_of]
-    leverage = (smoothed * probes[leverage_of]).mean(axis=1)
-    return Solution(np.ascontiguousarray(W[:, :n_targets]), np.clip(leverage, 0.0, 0.95), step, left)
+    leverage = _calmed((smoothed * probes[leverage_of]).mean(axis=1))
+    if design.without is not None and leverage_of is not None:
+        leverage[np.isin(leverage_of, design.without)] = 0.0
+    return Solution(np.ascontiguousarray(W[:, :n_targets]), leverage, step, left)
+
+
+def _calmed(estimates: NDArray[Any]) -> NDArray[Any]:
+    """Estimated leverages, drawn to their mean by as much of their spread as is the estimator's own noise."""
+    mean = float(np.clip(estimates.mean(), 0.0, 1.0))
+    noise = 2.0 * mean * (1.0 - mean) / LEVERAGE_PROBES
+    kept = max(0.0, 1.0 - noise / max(float(estimates.var()), 1e-30))
+    return np.clip(mean + kept * (estimates - mean), 0.0, 0.95)
 
 
 def _solve_on(
