@@ -4,8 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pysldl import make_sldl
+import pytest
+
+from pysldl import SLDLClassifier, make_sldl
 from pysldl.datasets import SyntheticDataset
+from pysldl.decoding import FeatureNeighborDecoder, LinearRanker
 from pysldl.persistence import save_model
 
 # Each takes between a tenth of a second and several seconds to load, and no single row needs it.
@@ -34,8 +37,11 @@ print(*[name for name in sys.argv[3:] if name in sys.modules])
 """
 
 
-def test_the_first_answer_loads_nothing_slow(world: SyntheticDataset, tmp_path: Path) -> None:
-    model = make_sldl("accurate", decoder__limit=0, ranker__limit=0).fit(
+@pytest.mark.parametrize("ranked", [True, False])
+def test_the_first_answer_loads_nothing_slow(world: SyntheticDataset, tmp_path: Path, ranked: bool) -> None:
+    """Neither through neighbours by features and a ranker, as large models are made, nor as small ones are."""
+    large = SLDLClassifier(decoder=FeatureNeighborDecoder(), ranker=LinearRanker())
+    model = (large if ranked else make_sldl("accurate")).fit(
         world.X, world.Y, label_names=world.label_names, feature_names=world.feature_names
     )
     save_model(model, tmp_path / "model")
