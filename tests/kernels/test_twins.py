@@ -83,6 +83,19 @@ def test_scores_of_candidates(world, plain):
     assert fast[5, 2] == pytest.approx(dense[5, labels[5, 2]], rel=1e-4) or labels[5, 2] < 0
 
 
+def test_a_label_with_many_weights_and_rows_with_few_terms(plain):
+    rng = np.random.default_rng(5)
+    W = sparse.csr_array(rng.standard_normal((3, 4000)).astype(np.float32))
+    terms = np.array([rng.choice(4000, 4, replace=False) for _ in range(50)])  # not sorted
+    X = sparse.csr_array((rng.random(200, dtype=np.float32), terms.ravel(), np.arange(0, 201, 4)), shape=(50, 4000))
+    labels = np.tile(np.array([2, -1, 0], dtype=np.int32), (50, 1))
+    bias = rng.standard_normal(3).astype(np.float32)
+    expected = (X @ W.T.toarray() + bias)[:, [2, 0]]
+    for scores in (score_candidates(X, labels, W, bias), plain(score_candidates, X, labels, W, bias)):
+        np.testing.assert_allclose(scores[:, [0, 2]], expected, rtol=1e-5)
+        assert np.isneginf(scores[:, 1]).all()
+
+
 def test_rows_of_labels(world, plain):
     _, Y = world
     candidates = np.random.default_rng(3).permuted(np.tile(np.arange(-4, Y.shape[1]), (Y.shape[0], 1)), axis=1)

@@ -16,7 +16,7 @@ from pysldl.metrics import evaluate
 
 __all__ = ["LinearRanker"]
 
-VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
+VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0)
 FAINTEST_VOTE = 1e-3
 FREQUENT_TRIED, MOST_FREQUENT = (5, 10, 20), 40
 RECALL_SPARED = 0.005

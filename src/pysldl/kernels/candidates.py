@@ -14,6 +14,7 @@ from pysldl.kernels.one_row import score_one
 __all__ = ["score_candidates"]
 
 PLAIN_BLOCK = 20_000
+SCAN_UP_TO = 32  # weights of a label that are read in the time in which one term is looked up among them
 
 
 def score_candidates(
@@ -26,7 +27,7 @@ def score_candidates(
     X : csr_array of shape (n_rows, n_features), float32
     labels : ndarray of shape (n_rows, m), int32
         -1 for none.
-    W : csr_array of shape (n_labels, n_features), float32
+    W : csr_array of shape (n_labels, n_features), float32, indices sorted
     bias : ndarray of shape (n_labels,), float32
 
     Returns
@@ -41,6 +42,7 @@ def score_candidates(
 
         return linear_scores(device, X, labels, W, bias)
     if compiled():
+        X = X if X.has_sorted_indices else X.sorted_indices()
         parts = in_parts(
             _compiled_score(), len(labels), X.indptr, X.indices, X.data, X.shape[1], labels,
             W.indptr, W.indices, W.data, bias,
@@ -72,8 +74,21 @@ def _compiled_score() -> Any:
                 if label < 0:
                     continue
                 total = np.float32(0.0)
-                for at in range(np.uint64(wp[label]), np.uint64(wp[label + 1])):
-                    total += x[np.uint32(wi[at])] * wd[at]
+                low, end = wp[label], wp[label + 1]
+                if end - low < SCAN_UP_TO * (xp[row + 1] - xp[row]):
+                    for at in range(np.uint64(low), np.uint64(end)):
+                        total += x[np.uint32(wi[at])] * wd[at]
+                else:  # a frequent label has far more weights than the row has terms: look those up
+                    for j in range(xp[row], xp[row + 1]):
+                        high = end
+                        while low < high:
+                            middle = (low + high) >> 1
+                            if wi[middle] < xi[j]:
+                                low = middle + 1
+                            else:
+                                high = middle
+                        if low < end and wi[low] == xi[j]:
+                            total += xd[j] * wd[low]
                 scores[row - start, slot] = total + bias[label]
             for at in range(xp[row], xp[row + 1]):
                 x[xi[at]] = 0
