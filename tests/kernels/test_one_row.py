@@ -7,6 +7,7 @@ from scipy import sparse
 from pysldl.kernels import compiled, one_row
 from pysldl.kernels.candidates import score_candidates
 from pysldl.kernels.postings import heaviest_terms, search_postings
+from pysldl.kernels.products import sparse_times
 from pysldl.kernels.voting import vote_top
 
 
@@ -65,3 +66,10 @@ def test_scores_of_candidates(features):
     labels = rng.integers(-1, 25, (201, 6), dtype=np.int32)
     alone = [(score_candidates(features[[row]], labels[[row]], W, bias),) for row in range(201)]
     same((score_candidates(features, labels, W, bias),), alone)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_with_a_dense_matrix(features, dtype):
+    P = np.random.default_rng(3).normal(size=(60, 9)).astype(dtype)
+    alone = [(sparse_times(features[[row]], P),) for row in range(201)]
+    same((sparse_times(features, P),), alone)

@@ -35,7 +35,7 @@ def largest(
     columns : ndarray of shape (n_rows, k), int32
     found : ndarray of shape (n_rows, k), float32
     """
-    if compiled():
+    if len(values) > 1 and compiled():  # a single row does not wait for numba, here and below
         without = np.full(len(values), -1, np.int64) if leave_out is None else np.asarray(leave_out, np.int64)
         parts = in_parts(_compiled_largest(), len(values), values, k, without)
         return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
@@ -67,7 +67,7 @@ def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float
         from pysldl.on_device.search import products_of_pairs
 
         return products_of_pairs(device, Q, rows, V)
-    if compiled():
+    if len(rows) > 1 and compiled():
         if is_sparse:
             arguments = (Q.indptr, Q.indices, Q.data, Q.shape[1], rows, V.indptr, V.indices, V.data)
             return np.concatenate(in_parts(_compiled_pairs()[0], len(rows), *arguments))
@@ -102,7 +102,7 @@ def pair_distances(Q: NDArray[np.float64], rows: NDArray[np.integer], V: NDArray
         from pysldl.on_device.search import distances_of_pairs
 
         return distances_of_pairs(device, Q, rows, V)
-    if compiled():
+    if len(rows) > 1 and compiled():
         return np.concatenate(in_parts(_compiled_pairs()[2], len(rows), Q, rows, V))
     distances = np.empty(rows.shape)
     block = max(1, PLAIN_BYTES // (12 * rows.shape[1] * Q.shape[1]))

@@ -6,7 +6,7 @@ whoever has the time may load compiled loops meanwhile, see :func:`compile_loops
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from scipy import sparse
 
 from pysldl.kernels import compiled
 
-__all__ = ["compile_loops", "score_one", "search_one", "vote_one"]
+__all__ = ["compile_loops", "score_one", "search_one", "times_one", "vote_one"]
 
 
 # So many that one counter each costs less than to sort those that are voted for.
@@ -84,6 +84,14 @@ def score_one(
     scores = np.full(labels.shape, -np.inf, dtype=np.float32)
     scores[0, there] = _dot_rows(labels[0, there], x, W) + bias[labels[0, there]]
     return scores
+
+
+def times_one(X: sparse.csr_array, P: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """:func:`~pysldl.kernels.products.sparse_times` for one row ``X`` of shape (1, n_inner)."""
+    terms = X.data.astype(dtype, copy=False)[:, None] * P[X.indices].astype(dtype, copy=False)
+    whole = len(terms) - len(terms) % 4  # four at a time, as the loop adds them
+    fours = terms[0:whole:4] + terms[1:whole:4] + terms[2:whole:4] + terms[3:whole:4]
+    return np.cumsum(np.concatenate([np.zeros_like(P[:1], dtype=dtype), fours, terms[whole:]]), axis=0)[-1:]
 
 
 def _add_rows(

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.kernels import compiled
+from pysldl.kernels.one_row import times_one
 
 __all__ = ["equal_shares", "sparse_times"]
 
@@ -29,6 +30,8 @@ def sparse_times(X: sparse.csr_array, P: NDArray[Any], dtype: Any = None) -> NDA
     ndarray of shape (n_rows, n_columns)
     """
     dtype = np.result_type(X.dtype, P.dtype) if dtype is None else np.dtype(dtype)
+    if X.shape[0] == 1 and P.ndim == 2:
+        return times_one(X, P, dtype)
     if not compiled() or P.ndim == 1:
         return np.asarray(X @ P.astype(dtype, copy=False)).astype(dtype, copy=False)
     product = np.zeros((X.shape[0], P.shape[1]), dtype=dtype)
