@@ -12,7 +12,7 @@ from sklearn.preprocessing import MinMaxScaler, normalize
 
 torch = pytest.importorskip("torch")
 
-from pysldl.baselines import deep, rows  # noqa: E402
+from pysldl.baselines import deep, rows, training  # noqa: E402
 from pysldl.baselines.deep import (  # noqa: E402
     DeepRanker,
     decay_weights_only,
@@ -23,6 +23,7 @@ from pysldl.baselines.deep import (  # noqa: E402
 from pysldl.baselines.reweighted import FocalLossClassifier  # noqa: E402
 from pysldl.baselines.rows import Rows, batch_bounds  # noqa: E402
 from pysldl.baselines.selection import SELECTIONS  # noqa: E402
+from pysldl.baselines.steps import Step  # noqa: E402
 from pysldl.baselines.training import AdaptiveClipping, FixedClipping, TrainingLoop  # noqa: E402
 from pysldl.exceptions import (  # noqa: E402
     DataError,
@@ -338,6 +339,19 @@ def test_first_hit_does_not_choose_what_cannot_be_chosen():
     scores = torch.tensor([[never, 2.0, never], [never, never, never]])
     y = torch.tensor([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
     np.testing.assert_allclose(SELECTIONS["P@1"](scores, y), [[1.0, 1.0], [0.0, 0.0]])
+
+
+# Steps
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("optimizer", ["amsgrad", "sgd"])
+def test_recorded_steps_are_the_steps(toy, optimizer, monkeypatch):
+    X, Y = toy
+    settings = {"device": "cuda", "optimizer": optimizer, "clip": "adaptive", "epochs": 6, "patience": None}
+    recorded = quick(**settings).fit(X, Y).decision_function(X)
+    monkeypatch.setattr(training, "new_step", Step)
+    np.testing.assert_allclose(quick(**settings).fit(X, Y).decision_function(X), recorded, rtol=1e-3, atol=1e-3)
 
 
 # Gradients
