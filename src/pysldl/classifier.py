@@ -188,10 +188,9 @@ class SLDLClassifier(OnlineLearning):
         own = codes[rows]
         if self.mapping_ is None:
             return own
-        at = None if self.ranker_ is None else rows
         if isinstance(own, CodedRows):
-            return CodedRows(self.mapping_.leave_one_out(own.codes, Z[rows], at), own.features)
-        return self.mapping_.leave_one_out(own, Z[rows], at)
+            return CodedRows(self.mapping_.leave_one_out(own.codes, Z[rows], rows), own.features)
+        return self.mapping_.leave_one_out(own, Z[rows], rows)
 
     def _fit_ranker(
         self,

@@ -148,7 +148,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if stops_early and leverage_of is not None and len(leverage_of) < X.shape[0]:
             leverage_of = None
         solution = self._solve(design, targets, leverage_of, rng, progress)
-        self.leverage_ = solution.leverage
+        self.leverage_, self._leverage_of = solution.leverage, leverage_of
         self.n_iter_ = solution.n_iter
         self.tol_ = max(self.tol, solution.left) if stops_early else self.tol
         self._take(solution.W, design, target_mean)
@@ -233,7 +233,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return codes.ravel() if self.one_dimensional_ else codes
 
     def leave_one_out(
-        self, codes: NDArray[np.float32], Z: Any, at: NDArray[np.integer] | None = None
+        self, codes: NDArray[np.float32], Z: Any, rows: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32]:
         """Codes that the rows of ``leverage_of`` would get from a mapping fitted without them.
 
@@ -246,12 +246,15 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
             ``predict`` of those rows.
         Z : ndarray or csr_array of shape (n_rows, n_components)
             Their targets.
-        at : array of int, optional
-            Which of ``leverage_of`` the rows are; all of them by default.
+        rows : array of int, optional
+            Their numbers, all among ``leverage_of``; by default all of those.
         """
         if self.leverage_ is None:
             return codes
-        leverage = self.leverage_ if at is None else self.leverage_[at]
+        leverage = self.leverage_
+        if rows is not None:
+            order = np.argsort(self._leverage_of)
+            leverage = leverage[order[np.searchsorted(self._leverage_of, rows, sorter=order)]]
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z)
         left = np.maximum(1.0 - leverage, 0.05)[:, None].astype(np.float32)
         return targets - (targets - codes) / left
