@@ -22,7 +22,9 @@ def test_new_labels_take_over_rows_and_nothing_else_changes(small_file):
         with_new_labels(Y, n_later=20, n_new=25)
 
 
-@pytest.mark.parametrize("preset", ["paper(embedding=RandomLabelEmbedding(8))", "accurate(decoder__limit=0, ranker__limit=0)"])
+@pytest.mark.parametrize(
+    "preset", ["paper(embedding=RandomLabelEmbedding(8))", "accurate(decoder__limit=0, ranker__limit=0)"]
+)
 @pytest.mark.filterwarnings("ignore:.*labels occur in no training row:pysldl.exceptions.SLDLWarning")
 def test_an_update_is_compared_with_a_fit(small_file, command_line, monkeypatch, capsys, preset):
     import online
