@@ -249,10 +249,10 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         rows : array of int, optional
             Their numbers, all among ``leverage_of``; by default all of those.
         """
-        if self.leverage_ is None:
-            return codes
         leverage = self.leverage_
-        if rows is not None:
+        if leverage is None:
+            return codes
+        if rows is not None and self._leverage_of is not None:
             order = np.argsort(self._leverage_of)
             leverage = leverage[order[np.searchsorted(self._leverage_of, rows, sorter=order)]]
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z)
