@@ -27,7 +27,14 @@ from pysldl.metrics import evaluate, inverse_propensity
 from specification import check_preset
 
 ADAPTERS = {"omikuji": "omikuji_forest", "napkinxc": "napkinxc_tree", "pecos": "pecos_linear"}
-SYSTEMS = (*PEERS, "fast", "accurate")
+RANKED = "accurate(embedding={}, mapping=RidgeMapping(early_stopping=True), decoder={}, ranker=LinearRanker(75))"
+# What "accurate" does, with candidates from elsewhere: by latent codes, random or trained, or by codes and features.
+CONTROLS = {
+    "random codes": RANKED.format("RandomLabelEmbedding(128)", "NeighborDecoder(100)"),
+    "trained Gaussians": RANKED.format("GaussianLabelEmbedding(128, cooccurrence='count')", "NeighborDecoder(100)"),
+    "random codes and features": RANKED.format("RandomLabelEmbedding(128)", "JointNeighborDecoder(100)"),
+}
+SYSTEMS = (*PEERS, "fast", "accurate", *CONTROLS)
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 COSTS = {"train_s": "train s", "predict_s": "predict s", "peak_mb": "peak MiB", "model_mb": "model MiB"}
 WORKER = Path(__file__).with_name("worker.py")
@@ -78,7 +85,7 @@ class Comparison:
         labels = self.folder / f"{slug(system)}.{run}.npy"
         options = {
             "adapter": ADAPTERS.get(system, "ours"),
-            "specification": system,
+            "specification": CONTROLS.get(system, system),
             "task": str(self._matrices),
             "labels": str(labels),
             "threads": threads,
@@ -154,8 +161,8 @@ def main() -> None:
         default=list(SYSTEMS),
         metavar="SYSTEM",
         help=f"run these: {', '.join(PEERS)}, or a preset, such as accurate or "
-        "'accurate(embedding=RandomLabelEmbedding(256))' (default: the peers, fast and accurate); "
-        "the table shows all that have results",
+        "'accurate(embedding=RandomLabelEmbedding(256))' ; or a control: {', '.join(CONTROLS)} "
+        "(default: all of these); the table shows all that have results",
     )
     parser.add_argument("--repeat", type=int, default=1, help="runs of each (default 1); the table shows medians")
     parser.add_argument("--rows", type=int, help="only so many training rows, for a quick look")
@@ -166,7 +173,7 @@ def main() -> None:
     options = parser.parse_args()
     for system in options.only:
         if system not in PEERS:
-            check_preset(parser, system)
+            check_preset(parser, CONTROLS.get(system, system))
         elif not PEERS[system].python(system).exists():
             parser.error(f"{system} is not installed: run {Path(__file__).with_name('make_environments.py')} first")
 

@@ -19,14 +19,17 @@ class BySize(BaseEstimator):
         The stage itself, or None for none.
     limit : int
         Largest product of training rows and labels that is small.
+    most_labels : int
+        Most labels that are few.
     """
 
     _saved_state: tuple[str, ...] = ()
 
-    def __init__(self, small: Any = None, large: Any = None, *, limit: int = 1 << 25) -> None:
+    def __init__(self, small: Any = None, large: Any = None, *, limit: int = 1 << 25, most_labels: int = 1000) -> None:
         self.small = small
         self.large = large
         self.limit = limit
+        self.most_labels = most_labels
 
 
 def stage_for(stage: Any, n_samples: int, n_labels: int) -> Any:
@@ -41,7 +44,8 @@ def stage_for(stage: Any, n_samples: int, n_labels: int) -> Any:
     """
     if not isinstance(stage, BySize):
         return stage
-    return stage.small if n_samples * n_labels <= stage.limit else stage.large
+    small = n_labels <= stage.most_labels and n_samples * n_labels <= stage.limit
+    return stage.small if small else stage.large
 
 
 def for_size(classifier: Any, n_samples: int, n_labels: int) -> Any:
