@@ -33,8 +33,8 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         ``"fast"``: for large sparse sets such as texts: votes of the nearest rows through an inverted index; nothing is
         trained.
         ``"accurate"``: on large problems the same neighbours propose labels, and a linear ranker orders them. On small
-        ones (up to 1,000 labels, and 2²⁵ rows times labels) labels are their own codes, and votes of the rows near in codes and features
-        are mixed with a linear read-out; all weights are chosen on training rows.
+        ones (up to 1,000 labels, and 2²⁵ rows times labels) labels are their own codes, and votes of the rows near in
+        codes and features are mixed with a linear read-out; all weights are chosen on training rows.
     **overrides
         Parameters to change, nested ones by scikit-learn's double underscore: ``decoder__n_neighbors=50``.
 
