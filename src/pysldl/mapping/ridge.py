@@ -17,7 +17,15 @@ from pysldl.kernels.products import sparse_times
 from pysldl.mapping.cost import choose_solver
 from pysldl.mapping.held_out import HeldOutError, choose_alpha, rows_to_hold_out
 from pysldl.mapping.normal_equations import NormalEquations
-from pysldl.mapping.solvers import SINGLE_PRECISION_REACH, Design, Solution, solve_cg, solve_cholesky, solve_lbfgs
+from pysldl.mapping.solvers import (
+    LEVERAGE_PROBES,
+    SINGLE_PRECISION_REACH,
+    Design,
+    Solution,
+    solve_cg,
+    solve_cholesky,
+    solve_lbfgs,
+)
 from pysldl.progress import Progress, ProgressCallback
 
 __all__ = ["RidgeMapping"]
@@ -46,7 +54,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Cap on the steps of the iterative solvers.
     early_stopping : bool
         Hold up to 2,000 training rows out, and let conjugate gradients, in single precision, stop when their error no
-        longer falls: after fifteen to twenty steps on texts instead of a hundred. The codes of those rows are then
+        longer falls: after five to twenty steps on texts instead of hundreds. The codes of those rows are then
         honest.
     keep_normal_equations : bool
         Keep ``XᵀX`` and ``XᵀZ`` where the Cholesky solver made them, for :meth:`update`; they take
@@ -264,13 +272,14 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         side = min(n_samples, n_features)
         targets = 8 * n_samples * n_components
         weights = 8 * n_features * n_components
-        data = 12 * n_nonzeros
+        data = 24 * n_nonzeros  # in single precision, by rows and by columns, and what was given
+        columns = n_components + LEVERAGE_PROBES
         solver: str = self.solver
         if solver == "auto":
             solver = "lbfgs" if self.positive else choose_solver(n_samples, n_features, n_nonzeros, n_components)
         work = {
             "cholesky": 3 * 8 * side**2 + 2 * weights,
-            "cg": 6 * weights + targets,
+            "cg": 48 * n_features * columns + 12 * n_samples * columns,
             "lbfgs": 46 * weights + targets,
         }
         keeps = self.keep_normal_equations and solver == "cholesky" and n_features <= n_samples
