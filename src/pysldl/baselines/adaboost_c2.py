@@ -63,9 +63,10 @@ class AdaBoostC2(LabelRanker):
 
     Notes
     -----
-    With the paper's update, rankings over labels got worse with more rounds where this was tried, though the error of
-    each label falls; the authors' reversed update keeps them close to those of one round. A likely reason, not tested:
-    later rounds favour rows on which a label was missed, so hard labels, mostly frequent ones, come out too high.
+    With the paper's update and a linear learner, rankings over labels get worse with more rounds, though the error of
+    each label falls: a linear learner cannot fit the few rows that boosting makes heavy, so that a path runs through
+    all rounds and its later learners outvote the first. Support vector machines do not show it, nor does the authors'
+    reversed update. ``docs/baselines.md`` has the numbers.
     """
 
     _saved_state = (*LabelRanker._saved_state, "rounds_", "vote_weights_", "always_")
