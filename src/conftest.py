@@ -1,0 +1,5 @@
+"""Doctests of the modules: those that need a compiler for GPUs are left out where there is none."""
+
+from importlib.util import find_spec
+
+collect_ignore = [] if find_spec("triton") else ["pysldl/baselines/sigmoidal_gpu.py"]
