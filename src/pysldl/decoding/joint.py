@@ -23,6 +23,7 @@ WEIGHTS = (0.0, 1.0, 0.5, 0.25, 0.75, 0.1)
 TEMPERATURES = (0.05, 0.02, 0.1, 0.2, 0.5)
 NEIGHBORS = (50, 10, 20, 30, 100)
 CHOOSING_ROWS = 1000
+CANDIDATE_NEIGHBORS = 50  # asked for candidates at least: the votes may do with fewer, a ranker wants more labels
 # Up to so many features, and bytes, rows are searched as dense vectors: a plain product is then the fastest search.
 DENSE_FEATURES, DENSE_BYTES = 2048, 512 << 20
 
@@ -158,12 +159,12 @@ class JointNeighborDecoder(Decoder):
         return self
 
     def candidates(self, Z: CodedRows, m: int) -> tuple[Any, Any]:
-        return self._vote_top(self._search(Z, None), m)
+        return self._vote_top(self._search(Z, None, CANDIDATE_NEIGHBORS), m)
 
     def left_out_candidates(
         self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
     ) -> tuple[Any, Any]:
-        return self._vote_top(self._search(Z_left_out, rows), m)
+        return self._vote_top(self._search(Z_left_out, rows, CANDIDATE_NEIGHBORS), m)
 
     def scores(self, Z: CodedRows) -> sparse.csr_array:  # type: ignore[override]
         return self._vote(*self._search(Z, None))
@@ -205,9 +206,9 @@ class JointNeighborDecoder(Decoder):
 
     # Search
 
-    def _search(self, Z: CodedRows, leave_out: NDArray[np.integer] | None) -> Found:
+    def _search(self, Z: CodedRows, leave_out: NDArray[np.integer] | None, at_least: int = 1) -> Found:
         """Neighbours by both parts and their similarities, best first; -1 where there are fewer."""
-        k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - (leave_out is not None)))
+        k = max(1, min(max(self.n_neighbors_, at_least), self.Y_.shape[0] - (leave_out is not None)))
         if self.postings_ is None:
             return _without_strangers(*self._index().nearest(_joined(Z, self.weight_), k, leave_out=leave_out))
         pairs, of_codes, of_features = self._union(unit_rows(Z.codes), _unit_features(Z.features), leave_out, k)
