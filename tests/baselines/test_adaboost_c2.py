@@ -101,18 +101,26 @@ def test_a_label_sees_only_what_comes_before_it(problem, learner):
     assert visible.tolist() == [[False, False, True], [False, False, False], [False, True, True]]
 
 
+@pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("learner", ["ridge", "logistic"])
-def test_predictions_walk_along_the_chain(problem, learner):
+def test_predictions_walk_along_the_chain(problem, learner, equal):
     X, Y = problem
     chain = np.array([2, 0, 1])
-    fitted = LinearChain(learner).fit(X, Y, chain, chain, np.full((50, 3), 0.02, dtype=np.float32))
+    weights = np.full((50, 3), 0.02, dtype=np.float32)
+    if not equal:
+        weights[:10] *= 2.0
+    fitted = LinearChain(learner).fit(X, Y, chain, chain, weights / weights.sum(axis=0))
+    own = (lambda v: np.clip(v, 0, 1)) if learner == "ridge" else (lambda v: 1 / (1 + np.exp(-v)))
     P = np.zeros((50, 3), dtype=np.float32)
     fitted.fill(X, P)
     for row in range(5):
         seen = np.zeros(3)
         for number, label in enumerate(chain):
             value = X[row] @ fitted.coef_[:, number] + fitted.intercept_[number] + seen @ fitted.chain_coef_[:, number]
-            seen[label] = 1 / (1 + np.exp(-fitted.slope_[number] * value - fitted.offset_[number]))
+            if equal:
+                seen[label] = own(value)
+            else:
+                seen[label] = 1 / (1 + np.exp(-fitted.slope_[number] * value - fitted.offset_[number]))
         np.testing.assert_allclose(P[row], seen, atol=1e-5)
 
 

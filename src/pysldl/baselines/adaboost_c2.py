@@ -37,8 +37,7 @@ class AdaBoostC2(LabelRanker):
     delta : float
     learner : {"ridge", "logistic", "svc"}
         ``"svc"`` is the authors': a support vector machine with a Gaussian kernel, practical to a few thousand rows.
-        ``"ridge"``, weighted linear regression on 0 and 1, solves a whole round at once. Probabilities are Platt's for
-        all three.
+        ``"ridge"``, weighted linear regression on 0 and 1, solves a whole round at once.
     C : float
         Weight of the learner's loss against its penalty.
     variant : {"paper", "official"}

@@ -21,9 +21,10 @@ Matrix = NDArray[np.float64]
 class LinearChain(BaseEstimator):
     """A weighted linear learner per label, on the features and on the labels that come before it in the chain.
 
-    Values of the learners become probabilities by sigmoids that are fitted to the training rows without their weights,
-    as those of the authors' support vector machines are: learners of later rounds see rows so weighted that their own
-    idea of a label's share in the data is worth nothing, and labels are compared with each other.
+    Learners of later rounds see rows so weighted that their own idea of a label's share in the data is worth nothing,
+    and labels are compared with each other. Their values become probabilities by sigmoids that are fitted to the
+    training rows without weights, as those of the authors' support vector machines are. Where all rows weigh the same,
+    the learners' own probabilities are kept.
 
     Parameters
     ----------
@@ -39,7 +40,7 @@ class LinearChain(BaseEstimator):
     chain_coef_ : ndarray of shape (n_labels, n_learners), float32
         Zero for labels that do not come before.
     intercept_ : ndarray of shape (n_learners,), float32
-    slope_, offset_ : ndarrays of shape (n_learners,)
+    slope_, offset_ : ndarrays of shape (n_learners,), or None
         Of the sigmoids.
     """
 
@@ -86,7 +87,9 @@ class LinearChain(BaseEstimator):
         self.coef_ = W[1 : 1 + n_features].astype(np.float32)
         self.chain_coef_ = np.zeros((Y.shape[1], len(labels)), dtype=np.float32)
         self.chain_coef_[chain] = W[1 + n_features :]
-        self.slope_, self.offset_ = fit_sigmoids(self._values(X, Y), targets)
+        self.slope_ = self.offset_ = None
+        if np.ptp(weights) > 0:
+            self.slope_, self.offset_ = fit_sigmoids(self._values(X, Y), targets)
         return self
 
     def decisions(self, X: Any, Y: sparse.csr_array) -> NDArray[np.bool_]:
@@ -97,8 +100,12 @@ class LinearChain(BaseEstimator):
         """Write the probabilities of ``labels_`` into ``P``, of shape (n_rows, n_labels), along the chain."""
         own = X @ self.coef_ + self.intercept_
         for number, label in enumerate(self.labels_):
-            value = own[:, number] + P @ self.chain_coef_[:, number]
-            P[:, label] = expit(self.slope_[number] * value + self.offset_[number])
+            P[:, label] = self._probability(own[:, number] + P @ self.chain_coef_[:, number], number)
+
+    def _probability(self, values: NDArray[np.floating], number: int) -> NDArray[np.floating]:
+        if self.slope_ is not None and self.offset_ is not None:
+            return expit(self.slope_[number] * values + self.offset_[number])
+        return np.clip(values, 0.0, 1.0) if self.learner == "ridge" else expit(values)
 
     def _values(self, X: Any, Y: sparse.csr_array) -> NDArray[np.floating]:
         return X @ self.coef_ + self.intercept_ + Y @ self.chain_coef_
