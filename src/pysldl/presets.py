@@ -90,7 +90,7 @@ def _blend() -> SLDLClassifier:
 
 
 def _fast() -> SLDLClassifier:
-    return SLDLClassifier(decoder=FeatureNeighborDecoder(n_neighbors=None, temperature=None), random_state=0)
+    return SLDLClassifier(decoder=FeatureNeighborDecoder(n_neighbors=30, temperature=None), random_state=0)
 
 
 def _accurate() -> SLDLClassifier:

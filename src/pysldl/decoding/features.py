@@ -14,7 +14,7 @@ from pysldl.kernels.voting import vote_top
 
 __all__ = ["FeatureNeighborDecoder"]
 
-CHOOSING_ROWS = 1000
+CHOOSING_ROWS = 3000
 
 
 class FeatureNeighborDecoder(Decoder):
@@ -92,7 +92,7 @@ class FeatureNeighborDecoder(Decoder):
         return None in (self.n_neighbors, self.temperature)
 
     def choose(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
-        """Choose what was not given, by the first thousand of the ``rows``."""
+        """Choose what was not given, by the first three thousand of the ``rows``."""
         if not self.leaves_open:
             return self
         rows = rows[:CHOOSING_ROWS]
