@@ -90,7 +90,7 @@ def _blend() -> SLDLClassifier:
 
 
 def _fast() -> SLDLClassifier:
-    return SLDLClassifier(decoder=FeatureNeighborDecoder(n_neighbors=30, temperature=None), random_state=0)
+    return SLDLClassifier(decoder=FeatureNeighborDecoder(n_neighbors=None, temperature=None), random_state=0)
 
 
 def _accurate() -> SLDLClassifier:
@@ -99,7 +99,7 @@ def _accurate() -> SLDLClassifier:
         RidgeMapping(alpha=3.0),
         BySize(
             small=BlendDecoder(JointNeighborDecoder(), LinearReadout(alpha=0.1), weight=None),
-            large=FeatureNeighborDecoder(n_neighbors=100, index_terms=50, temperature=None),
+            large=FeatureNeighborDecoder(n_neighbors=100, n_terms=16, index_terms=50, temperature=None),
         ),
         BySize(small=None, large=LinearRanker(n_candidates=75)),
         random_state=0,

@@ -14,7 +14,6 @@ from pysldl.kernels.one_row import score_one
 __all__ = ["score_candidates"]
 
 PLAIN_BLOCK = 20_000
-SCAN_UP_TO = 32  # weights of a label that are read in the time in which one term is looked up among them
 
 
 def score_candidates(
@@ -27,7 +26,7 @@ def score_candidates(
     X : csr_array of shape (n_rows, n_features), float32
     labels : ndarray of shape (n_rows, m), int32
         -1 for none.
-    W : csr_array of shape (n_labels, n_features), float32, indices sorted
+    W : csr_array of shape (n_labels, n_features), float32
     bias : ndarray of shape (n_labels,), float32
 
     Returns
@@ -42,12 +41,13 @@ def score_candidates(
 
         return linear_scores(device, X, labels, W, bias)
     if compiled():
-        X = X if X.has_sorted_indices else X.sorted_indices()
-        parts = in_parts(
-            _compiled_score(), len(labels), X.indptr, X.indices, X.data, X.shape[1], labels,
-            W.indptr, W.indices, W.data, bias,
+        by_label, score = _compiled_score()
+        scores = np.full(labels.shape, -np.inf, dtype=np.float32)
+        in_parts(
+            score, W.shape[0], *by_label(labels, W.shape[0]), X.indptr, X.indices, X.data, X.shape[1],
+            W.indptr, W.indices, W.data, bias, labels.shape[1], scores,
         )  # fmt: skip
-        return np.concatenate(parts)
+        return scores
     scores = np.full(labels.shape, -np.inf, dtype=np.float32)
     rows, slots = np.nonzero(labels >= 0)
     for start in range(0, len(rows), PLAIN_BLOCK):
@@ -62,36 +62,41 @@ def _compiled_score() -> Any:
     from numba import njit
 
     @njit(nogil=True, cache=True)
-    def score(start, stop, xp, xi, xd, n_features, labels, wp, wi, wd, bias):  # type: ignore[no-untyped-def]
-        m = labels.shape[1]
-        scores = np.full((stop - start, m), -np.inf, np.float32)
-        x = np.zeros(n_features, np.float32)
-        for row in range(start, stop):
-            for at in range(xp[row], xp[row + 1]):
-                x[xi[at]] = xd[at]
+    def by_label(labels, n_labels):  # type: ignore[no-untyped-def]
+        n_rows, m = labels.shape
+        indptr = np.zeros(n_labels + 1, np.int64)
+        for row in range(n_rows):
+            for slot in range(m):
+                if labels[row, slot] >= 0:
+                    indptr[labels[row, slot] + 1] += 1
+        indptr = np.cumsum(indptr)
+        place = indptr[:-1].copy()
+        pairs = np.empty(indptr[-1], np.int64)
+        for row in range(n_rows):
             for slot in range(m):
                 label = labels[row, slot]
-                if label < 0:
-                    continue
-                total = np.float32(0.0)
-                low, end = wp[label], wp[label + 1]
-                if end - low < SCAN_UP_TO * (xp[row + 1] - xp[row]):
-                    for at in range(np.uint64(low), np.uint64(end)):
-                        total += x[np.uint32(wi[at])] * wd[at]
-                else:  # a frequent label has far more weights than the row has terms: look those up
-                    for j in range(xp[row], xp[row + 1]):
-                        high = end
-                        while low < high:
-                            middle = (low + high) >> 1
-                            if wi[middle] < xi[j]:
-                                low = middle + 1
-                            else:
-                                high = middle
-                        if low < end and wi[low] == xi[j]:
-                            total += xd[j] * wd[low]
-                scores[row - start, slot] = total + bias[label]
-            for at in range(xp[row], xp[row + 1]):
-                x[xi[at]] = 0
-        return scores
+                if label >= 0:
+                    pairs[place[label]] = row * m + slot
+                    place[label] += 1
+        return indptr, pairs
 
-    return score
+    # Label by label: its weights are spread out once, and every row that wants it then reads its own few terms.
+    @njit(nogil=True, cache=True)
+    def score(start, stop, indptr, pairs, xp, xi, xd, n_features, wp, wi, wd, bias, m, scores):  # type: ignore[no-untyped-def]
+        w = np.zeros(n_features, np.float32)
+        for label in range(start, stop):
+            if indptr[label] == indptr[label + 1]:
+                continue
+            for at in range(wp[label], wp[label + 1]):
+                w[wi[at]] = wd[at]
+            for at in range(indptr[label], indptr[label + 1]):
+                row, slot = pairs[at] // m, pairs[at] % m
+                total = np.float32(0.0)
+                for j in range(np.uint64(xp[row]), np.uint64(xp[row + 1])):
+                    total += xd[j] * w[np.uint32(xi[j])]
+                scores[row, slot] = total + bias[label]
+            for at in range(wp[label], wp[label + 1]):
+                w[wi[at]] = 0
+        return 0
+
+    return by_label, score
