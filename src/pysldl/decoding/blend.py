@@ -15,7 +15,7 @@ from pysldl.exceptions import DataError
 from pysldl.metrics import evaluate
 from pysldl.topk import top_k
 
-__all__ = ["BlendDecoder"]
+__all__ = ["BlendDecoder", "mixed_scores"]
 
 WEIGHTS = (0.5, 0.3, 0.7, 0.15, 0.0, 0.85, 1.0)  # tried where none is given; the first of equals is taken
 CHOOSING_ROWS = 1000
@@ -83,19 +83,19 @@ class BlendDecoder(Decoder):
         readout = self.readout_.left_out_scores(_codes(Z_left_out), rows, _codes(Z), Y)
 
         def quality(weight: float) -> float:
-            told = evaluate(Y[rows], top_k(_mixed(votes, readout, weight), 5)[0], ks=(1, 5))
+            told = evaluate(Y[rows], top_k(mixed_scores(votes, readout, weight), 5)[0], ks=(1, 5))
             return told["P@1"] + told["P@5"] + told["nDCG@5"]
 
         self.weight_ = max(WEIGHTS, key=quality)
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
-        return _mixed(self.neighbors_.scores(Z), self.readout_.scores(_codes(Z)), self._weight)
+        return mixed_scores(self.neighbors_.scores(Z), self.readout_.scores(_codes(Z)), self._weight)
 
     def left_out_scores(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
     ) -> NDArray[np.float32]:
-        return _mixed(
+        return mixed_scores(
             self.neighbors_.left_out_scores(Z_left_out, rows, Z, Y),
             self.readout_.left_out_scores(_codes(Z_left_out), rows, _codes(Z), Y),
             self._weight,
@@ -126,7 +126,8 @@ def _codes(Z: Any) -> NDArray[np.float32]:
     return Z.codes if isinstance(Z, CodedRows) else Z
 
 
-def _mixed(votes: sparse.csr_array, readout: NDArray[np.float32], weight: float) -> NDArray[Any]:
+def mixed_scores(votes: sparse.csr_array, readout: NDArray[np.float32], weight: float) -> NDArray[Any]:
+    """``(1 - weight) * votes + weight * readout``, dense of shape (n_rows, n_labels)."""
     mixed = np.float32(weight) * readout
     ballots = votes.tocoo()
     mixed[ballots.row, ballots.col] += np.float32(1.0 - weight) * ballots.data

@@ -22,6 +22,7 @@ from sklearn.utils import check_random_state
 from pysldl.by_size import BySize
 from pysldl.classifier import SLDLClassifier
 from pysldl.decoding import BlendDecoder, NeighborDecoder
+from pysldl.decoding.blend import mixed_scores
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.experiments.fold_data import FoldData, Task
 from pysldl.experiments.methods import Method
@@ -210,6 +211,6 @@ def _decoded(decoder: Any, codes: NDArray[np.float32]) -> Callable[[int | None],
 
     def scores_with(k: int | None) -> Any:
         of_neighbors = votes._vote(codes, neighbors[:, :k], distances[:, :k])
-        return decoder._mix(of_neighbors, readout) if blended else of_neighbors
+        return mixed_scores(of_neighbors, readout, decoder.weight) if blended else of_neighbors
 
     return scores_with
