@@ -211,6 +211,6 @@ def _decoded(decoder: Any, codes: NDArray[np.float32]) -> Callable[[int | None],
 
     def scores_with(k: int | None) -> Any:
         of_neighbors = votes._vote(codes, neighbors[:, :k], distances[:, :k])
-        return mixed_scores(of_neighbors, readout, decoder.weight) if blended else of_neighbors
+        return of_neighbors if readout is None else mixed_scores(of_neighbors, readout, decoder.weight)
 
     return scores_with
