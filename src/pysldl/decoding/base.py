@@ -107,6 +107,11 @@ class Decoder(BaseEstimator):
         """Bytes that the fitted decoder holds."""
         raise NotImplementedError
 
+    def _given(self, name: str, common: tuple[Any, ...]) -> Any:
+        """The parameter; else what was chosen before; else what is common."""
+        given = getattr(self, name)
+        return getattr(self, f"{name}_", common[0]) if given is None else given
+
 
 def neighbors_to_ask(n_neighbors: int, n_samples: int) -> int:
     """``n_neighbors``, reduced with a warning where there are fewer training rows."""

@@ -11,8 +11,8 @@ from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote
 from pysldl.decoding.joint import CodedRows, JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
+from pysldl.decoding.votes import quality
 from pysldl.exceptions import DataError
-from pysldl.metrics import evaluate
 from pysldl.topk import top_k
 
 __all__ = ["BlendDecoder", "mixed_scores"]
@@ -82,11 +82,10 @@ class BlendDecoder(Decoder):
         votes = self.neighbors_.left_out_scores(Z_left_out, rows, Z, Y)
         readout = self.readout_.left_out_scores(_codes(Z_left_out), rows, _codes(Z), Y)
 
-        def quality(weight: float) -> float:
-            told = evaluate(Y[rows], top_k(mixed_scores(votes, readout, weight), 5)[0], ks=(1, 5))
-            return told["P@1"] + told["P@5"] + told["nDCG@5"]
+        def of_mixture(weight: float) -> float:
+            return quality(Y[rows], top_k(mixed_scores(votes, readout, weight), 5)[0])
 
-        self.weight_ = max(WEIGHTS, key=quality)
+        self.weight_ = max(WEIGHTS, key=of_mixture)
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:

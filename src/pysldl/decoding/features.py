@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
-from pysldl.decoding.votes import NEIGHBORS, TEMPERATURES, best_votes, shares
+from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
+from pysldl.decoding.votes import NEIGHBORS, TEMPERATURES, best_votes, shares, vote_shares
 from pysldl.kernels import say_what_is_missing, with_small_indices
 from pysldl.kernels.postings import heaviest_terms, search_postings
 from pysldl.kernels.voting import vote_top
@@ -112,12 +112,10 @@ class FeatureNeighborDecoder(Decoder):
         return self._vote_top(self._search(Z_left_out, rows), m)
 
     def scores(self, Z: Any) -> sparse.csr_array:
-        neighbors, similarities = self._search(Z, None)
-        return self._vote(neighbors, similarities)
+        return vote_shares(self._search(Z, None), self.temperature_, self.Y_, self.prior_)
 
     def left_out_scores(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array) -> Any:
-        neighbors, similarities = self._search(Z_left_out, rows)
-        return self._vote(neighbors, similarities)
+        return vote_shares(self._search(Z_left_out, rows), self.temperature_, self.Y_, self.prior_)
 
     def evidence(self, z: Any, label: int) -> LatentEvidence:
         neighbors, similarities = self._search(z, None)
@@ -155,18 +153,6 @@ class FeatureNeighborDecoder(Decoder):
         self, found: tuple[NDArray[np.int32], NDArray[np.float32]], m: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         return vote_top(found[0], shares(*found, self.temperature_), self.Y_, m)
-
-    def _vote(self, neighbors: NDArray[np.int32], similarities: NDArray[np.float32]) -> sparse.csr_array:
-        there = neighbors >= 0
-        indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-        weights = shares(neighbors, similarities, self.temperature_)
-        ballots = sparse.csr_array((weights[there], neighbors[there], indptr), (len(neighbors), self.Y_.shape[0]))
-        return with_prior(ballots @ self.Y_, np.logical_not(there.any(axis=1)), self.prior_)
-
-    def _given(self, name: str, common: tuple[Any, ...]) -> Any:
-        """The parameter; else what was chosen before; else what is common."""
-        given = getattr(self, name)
-        return getattr(self, f"{name}_", common[0]) if given is None else given
 
 
 def _float32(X: Any) -> sparse.csr_array:

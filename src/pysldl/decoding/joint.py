@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
+from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
 from pysldl.decoding.index import ExactIndex, unit_rows
+from pysldl.decoding.votes import quality, shares, vote_shares
 from pysldl.exceptions import DataError
 from pysldl.kernels import say_what_is_missing, with_small_indices
 from pysldl.kernels.nearest import pair_products
 from pysldl.kernels.postings import heaviest_terms, search_postings
 from pysldl.kernels.voting import vote_top
-from pysldl.metrics import evaluate
 
 __all__ = ["CodedRows", "JointNeighborDecoder"]
 
@@ -143,16 +143,15 @@ class JointNeighborDecoder(Decoder):
         def ranked(weight: float) -> Found:
             return _best_pairs(pairs, weight * of_codes + np.float32(1 - weight) * of_features, most)
 
-        def quality(found: Found, temperature: float, k: int) -> float:
-            labels, _ = vote_top(found[0][:, :k], _shares(found[0][:, :k], found[1][:, :k], temperature), self.Y_, 5)
-            told = evaluate(Y, labels, ks=(1, 5))
-            return told["P@1"] + told["P@5"] + told["nDCG@5"]
+        def of_votes(found: Found, temperature: float, k: int) -> float:
+            labels, _ = vote_top(found[0][:, :k], shares(found[0][:, :k], found[1][:, :k], temperature), self.Y_, 5)
+            return quality(Y, labels)
 
         by_weight = {weight: ranked(weight) for weight in weights}
         middle = (temperatures[0], counts[0])
-        self.weight_ = float(max(weights, key=lambda weight: quality(by_weight[weight], *middle)))
+        self.weight_ = float(max(weights, key=lambda weight: of_votes(by_weight[weight], *middle)))
         settings = [(temperature, k) for temperature in temperatures for k in counts]
-        best = max(settings, key=lambda setting: quality(by_weight[self.weight_], *setting))
+        best = max(settings, key=lambda setting: of_votes(by_weight[self.weight_], *setting))
         self.temperature_, self.n_neighbors_ = float(best[0]), min(best[1], self.Y_.shape[0])
         if self.postings_ is None:
             self.vectors_ = _joined(Z, self.weight_)
@@ -167,17 +166,17 @@ class JointNeighborDecoder(Decoder):
         return self._vote_top(self._search(Z_left_out, rows, CANDIDATE_NEIGHBORS), m)
 
     def scores(self, Z: CodedRows) -> sparse.csr_array:  # type: ignore[override]
-        return self._vote(*self._search(Z, None))
+        return vote_shares(self._search(Z, None), self.temperature_, self.Y_, self.prior_)
 
     def left_out_scores(  # type: ignore[override]
         self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
     ) -> sparse.csr_array:
-        return self._vote(*self._search(Z_left_out, rows))
+        return vote_shares(self._search(Z_left_out, rows), self.temperature_, self.Y_, self.prior_)
 
     def evidence(self, z: CodedRows, label: int) -> LatentEvidence:  # type: ignore[override]
         """Why the one row of ``z`` got its score for ``label``."""
         neighbors, similarities = self._search(z, None)
-        contributions = (_shares(neighbors, similarities, self.temperature_) * (neighbors >= 0))[0]
+        contributions = (shares(neighbors, similarities, self.temperature_) * (neighbors >= 0))[0]
         contributions *= self.Y_[np.maximum(neighbors[0], 0)][:, [label]].toarray().ravel()
         voted = np.flatnonzero(contributions)
         voted = voted[np.argsort(-contributions[voted], kind="stable")]
@@ -256,19 +255,7 @@ class JointNeighborDecoder(Decoder):
     # Votes
 
     def _vote_top(self, found: Found, m: int) -> tuple[Any, Any]:
-        return vote_top(found[0], _shares(*found, self.temperature_), self.Y_, m)
-
-    def _vote(self, neighbors: NDArray[np.int32], similarities: NDArray[np.float32]) -> sparse.csr_array:
-        there = neighbors >= 0
-        indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-        weights = _shares(neighbors, similarities, self.temperature_)
-        ballots = sparse.csr_array((weights[there], neighbors[there], indptr), (len(neighbors), self.Y_.shape[0]))
-        return with_prior(ballots @ self.Y_, np.logical_not(there.any(axis=1)), self.prior_)
-
-    def _given(self, name: str, common: tuple[Any, ...]) -> Any:
-        """The parameter; else what was chosen before; else what is common."""
-        given = getattr(self, name)
-        return getattr(self, f"{name}_", common[0]) if given is None else given
+        return vote_top(found[0], shares(*found, self.temperature_), self.Y_, m)
 
 
 def _joined(Z: CodedRows, weight: float) -> NDArray[np.float32]:
@@ -303,14 +290,6 @@ def _without_strangers(neighbors: NDArray[np.int32], similarities: NDArray[np.fl
     """A row that is similar in nothing has no neighbours: -1, similarity 0."""
     strange = np.logical_not(similarities > 0)
     return np.where(strange, np.int32(-1), neighbors), np.where(strange, np.float32(0.0), similarities)
-
-
-def _shares(neighbors: NDArray[np.int32], similarities: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
-    """Weights that sum to 1 in every row; 0 where there is no neighbour."""
-    weights = np.exp((similarities - similarities[:, :1]) / np.float32(temperature))
-    weights[neighbors < 0] = 0.0
-    totals = weights.sum(axis=1, keepdims=True)
-    return np.divide(weights, totals, out=weights, where=totals > 0)
 
 
 def _array(features: Any) -> NDArray[Any]:

@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
+from pysldl.decoding.votes import quality
 from pysldl.exceptions import DataError
 from pysldl.kernels import say_what_is_missing
 from pysldl.kernels.candidates import score_candidates
 from pysldl.kernels.margins import fit_margins
 from pysldl.kernels.problems import LabelRows, rows_of_labels
-from pysldl.metrics import evaluate
 
 __all__ = ["LinearRanker"]
 
@@ -160,13 +160,12 @@ class LinearRanker(BaseEstimator):
     ) -> float:
         linear = score_candidates(X, labels, self.W_, self.bias_)
 
-        def quality(power: float) -> float:
+        def of_power(power: float) -> float:
             order = np.argsort(-_mixed(linear, votes, power), axis=1, kind="stable")[:, :5]
             best = np.take_along_axis(labels, order, axis=1)
-            found = evaluate(Y, _padded(best, 5), ks=(1, 5))
-            return found["P@1"] + found["nDCG@5"] + found["P@5"]
+            return quality(Y, _padded(best, 5))
 
-        return max(VOTE_POWERS, key=quality)
+        return max(VOTE_POWERS, key=of_power)
 
 
 def _mixed(linear: NDArray[np.float32], votes: NDArray[np.float32], power: float) -> NDArray[np.float32]:
