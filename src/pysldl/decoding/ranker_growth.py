@@ -40,7 +40,7 @@ def grown_ranker(
     new : ndarray of int
         Labels that had no row before.
     postings : csr_array of shape (n_features, n_samples), optional
-        ``X`` transposed, where it is there already.
+        ``X`` transposed, or its heaviest terms, where that is there already.
     """
     trained = np.diff(ranker.W_.indptr) > 0
     new = new[~np.isin(new, np.flatnonzero(trained))]  # a label whose rows come back has its classifier
