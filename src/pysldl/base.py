@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from pysldl.answers import LabelAnswers
 from pysldl.calibration import ScoreCalibration
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.labels import as_indicator, encode_labels, indicator_of_names
@@ -21,10 +21,8 @@ from pysldl.topk import top_k
 
 __all__ = ["LabelRanker"]
 
-BLOCK_BYTES = 128 << 20
 
-
-class LabelRanker(ClassifierMixin, BaseEstimator):
+class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
     """Base of the classifiers. A subclass learns in ``_fit_rows`` and scores a block of rows in ``_score_rows``.
 
     Attributes
@@ -60,21 +58,12 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
 
     vectorizer: Any = None
     memory_limit: int | str | None = None
-    calibration_: ScoreCalibration | None
 
     # What a subclass provides
 
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         """Learn from validated features (ndarray or csr_array) and a CSR indicator; may set ``calibration_``."""
         raise NotImplementedError
-
-    def _score_rows(self, X: Any) -> Any:
-        """Scores of validated rows, (n_rows, n_labels): dense, or CSR where unstored labels are not predicted."""
-        raise NotImplementedError
-
-    def _rows_at_once(self) -> int:
-        """Rows whose scores are held at the same time: dense ones, unless a subclass knows better."""
-        return max(1, BLOCK_BYTES // (4 * len(self.label_names_)))
 
     # Fitting
 
@@ -229,18 +218,6 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
             raise DataError(f"Y has {indicator.shape[1]} labels, but the model knows {len(self.label_names_)}.")
         return indicator
 
-    def label_column(self, label: str | int) -> int:
-        """Column of a label given by name or by column; an unknown one is an error."""
-        check_is_fitted(self)
-        if isinstance(label, (int, np.integer)):
-            if 0 <= label < len(self.label_names_):
-                return int(label)
-            raise DataError(f"There is no label {label}: columns go from 0 to {len(self.label_names_) - 1}.")
-        found = np.flatnonzero(self.label_names_ == label)
-        if found.size == 0:
-            raise DataError(f"Unknown label {label!r}.{_nearest_names(label, self.label_names_)}")
-        return int(found[0])
-
     @property
     def classes_(self) -> NDArray[Any]:
         """The labels, under scikit-learn's name."""
@@ -265,6 +242,9 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
         elif reset:
             self.vectorizer_ = None
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+
+    def _require_fit(self) -> None:
+        check_is_fitted(self)
 
     def _named_features(self, X: Any, feature_names: Sequence[str] | None) -> NDArray[Any] | None:
         if feature_names is None:
@@ -294,16 +274,6 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
         X = self._features(X, reset=False)
         yield from self._score_checked(X)
 
-    def _score_checked(self, X: Any) -> Iterator[Any]:
-        """The same for features that are known to be float32 or float64, finite, and CSR if sparse."""
-        block = self._rows_at_once()
-        unseen = self.label_counts_ == 0
-        for start in range(0, X.shape[0], block):
-            scores = self._score_rows(X if block >= X.shape[0] else X[start : start + block])
-            if not sparse.issparse(scores) and unseen.any():
-                scores[:, unseen] = -np.inf
-            yield scores
-
     def _dense_scores(self, X: Any) -> NDArray[np.float32]:
         check_is_fitted(self)
         n_rows = len(X) if isinstance(X, (list, tuple)) else X.shape[0]
@@ -322,17 +292,6 @@ class LabelRanker(ClassifierMixin, BaseEstimator):
                 block = np.where(hidden, lowest[:, None], block)
             blocks.append(np.asarray(block, dtype=np.float32))
         return np.concatenate(blocks)
-
-    def _as_sparse(self, labels: NDArray[np.integer], values: NDArray[Any]) -> sparse.csr_array:
-        """CSR matrix of the labels that are not -1, with their values."""
-        kept = labels >= 0
-        indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        matrix = sparse.csr_array(
-            (values[kept].astype(np.float32), labels[kept], indptr),
-            shape=(len(labels), len(self.label_names_)),
-        )
-        matrix.sort_indices()
-        return matrix
 
     def _fitted_calibration(self) -> ScoreCalibration:
         check_is_fitted(self)
@@ -354,8 +313,3 @@ def _is_texts(X: Any) -> bool:
     if isinstance(X, (list, tuple)):
         return len(X) > 0 and all(isinstance(text, str) for text in X)
     return isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind == "U"
-
-
-def _nearest_names(name: str, names: NDArray[Any]) -> str:
-    close = get_close_matches(name, [str(known) for known in names[:50_000]], n=3)
-    return f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""

@@ -5,9 +5,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
 from pysldl.held_out import summarise
+from pysldl.stage import Stage
 from pysldl.topk import top_k
 
 __all__ = ["ScoreCalibration"]
@@ -15,7 +15,7 @@ __all__ = ["ScoreCalibration"]
 LABELS_PER_ROW = 50
 
 
-class ScoreCalibration(BaseEstimator):
+class ScoreCalibration(Stage):
     """One monotone curve from score to probability, and the threshold with the best micro-F1.
 
     Attributes

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
-from sklearn.utils.extmath import row_norms
 
+from pysldl.answers import StagedAnswers
 from pysldl.base import LabelRanker
 from pysldl.by_size import stage_for
 from pysldl.calibration import ScoreCalibration
@@ -21,7 +20,6 @@ from pysldl.device import computing_on
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
 from pysldl.exceptions import DataError
-from pysldl.explanation import Explanation, FeatureTerm, Neighbor
 from pysldl.mapping import RidgeMapping
 from pysldl.memory import fits_in_memory, require_memory
 from pysldl.online import OnlineLearning
@@ -31,10 +29,9 @@ from pysldl.relations import Relations, label_relations
 __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
-SPARSE_BLOCK = 4096
 
 
-class SLDLClassifier(OnlineLearning):
+class SLDLClassifier(StagedAnswers, OnlineLearning):
     """Scalable label distribution learning.
 
     Labels become Gaussians in a latent space (``embedding``), features are mapped to that space by ridge regression
@@ -176,13 +173,6 @@ class SLDLClassifier(OnlineLearning):
         self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
         return Z
 
-    def _rows_to_decode(self, X: Any) -> Any:
-        """What the decoder works on: features as they are, their codes, or both."""
-        if self.mapping_ is None:
-            return X
-        codes = self.mapping_.predict(X)
-        return CodedRows(codes, X) if self.decoder_.works_on == "both" else codes
-
     def _left_out_rows(self, codes: Any, Z: Any, rows: NDArray[np.integer]) -> Any:
         """Training rows as they look to a mapping that never saw them, with targets ``Z`` of all rows."""
         own = codes[rows]
@@ -215,80 +205,11 @@ class SLDLClassifier(OnlineLearning):
             self.calibration_ = ScoreCalibration().fit(scores, Y[held])
         ranker.forget_held_rows()
 
-    def _rows_at_once(self) -> int:
-        """The scores of sparse decoders do not grow with the labels, and so neither does the number of their blocks."""
-        return SPARSE_BLOCK if self.decoder_.scores_are_sparse else super()._rows_at_once()
-
-    def _score_rows(self, X: Any) -> Any:
-        with computing_on(self.device):
-            return self._score_through_stages(X)
-
-    def _score_through_stages(self, X: Any) -> Any:
-        X = self._scaled(X)
-        codes = self._rows_to_decode(X)
-        if self.ranker_ is None:
-            return self.decoder_.scores(codes)
-        width = min(self.ranker_.n_candidates, len(self.label_names_))
-        labels, votes = self.ranker_.with_frequent(*self.decoder_.candidates(codes, width))
-        scores = self.ranker_.scores(sparse.csr_array(X, dtype=np.float32), labels, votes)
-        return self._as_sparse(labels, scores)
-
     def codes(self, X: Any) -> NDArray[np.float32]:
         """Latent codes of rows, of shape (n_samples, n_components)."""
         if self.mapping_ is None:
             raise DataError("This model works on the features themselves and has no latent codes.")
         return self.mapping_.predict(self._scaled(self._features(X, reset=False)))
-
-    # Reasons
-
-    def explain(self, x: Any, label: str | int, *, top: int = 5) -> Explanation:
-        """Why one row gets its score for one label.
-
-        Parameters
-        ----------
-        x : array-like of shape (n_features,), sparse of shape (1, n_features), or str
-            One row, or one text.
-        label : str or int
-            Name or column.
-        top : int
-            Neighbours and features listed.
-        """
-        column = self.label_column(label)
-        X = self._scaled(self._features(_one_row(x), reset=False))
-        row = sparse.csr_array(X)
-        features, values = row.indices, row.data
-        if self.mapping_ is None:
-            evidence = self.decoder_.evidence(row, column)
-            by_feature, constant = evidence.direction[features], 0.0
-        else:
-            code = self._rows_to_decode(X)
-            evidence = self.decoder_.evidence(code if isinstance(code, CodedRows) else code[0], column)
-            by_feature = self.mapping_.coef_[features] @ evidence.direction
-            if evidence.feature_direction is not None:
-                by_feature = by_feature + evidence.feature_direction[features]
-            constant = float(self.mapping_.intercept_ @ evidence.direction)
-        score, meaning = evidence.score, evidence.meaning
-        if self.ranker_ is not None:
-            score = float(self._score_rows(X)[0, column])
-            by_feature, constant = self.ranker_.terms(column, features)
-            meaning = "linear score of the ranker"
-        terms = values * by_feature
-        largest = np.argsort(-np.abs(terms), kind="stable")[:top]
-        calibration = self.calibration_
-        return Explanation(
-            label=str(self.label_names_[column]),
-            score=score,
-            probability=None if calibration is None else float(calibration.probability(np.array(score))),
-            neighbors=tuple(
-                Neighbor(vote.row, vote.similarity, vote.contribution, self._labels_of_training_row(vote.row))
-                for vote in evidence.votes[:top]
-            ),
-            terms=tuple(
-                FeatureTerm(self._feature_name(features[i]), float(values[i]), float(terms[i])) for i in largest
-            ),
-            terms_total=float(terms.sum()) + constant,
-            terms_meaning=meaning,
-        )
 
     def label_relations(
         self, top: int | None = 20, *, label: str | int | None = None, per_label: int = 1, min_count: int = 2
@@ -404,12 +325,6 @@ class SLDLClassifier(OnlineLearning):
                 mapping.set_params(solver="cg")
         return mapping
 
-    def _scaled(self, X: Any) -> Any:
-        """Rows of length 1, if asked for. Rows that have it already, as those of tf-idf do, are not copied."""
-        if not self.normalize:
-            return X
-        return unit_rows_of_sparse(X) if sparse.issparse(X) else normalize_rows(X)
-
     def _online_features(self, X: Any) -> Any:
         return self._scaled(self._features(X, reset=False))
 
@@ -422,41 +337,3 @@ class SLDLClassifier(OnlineLearning):
         ]
         stacked = sparse.vstack(scores, format="csr") if sparse.issparse(scores[0]) else np.concatenate(scores)
         return ScoreCalibration().fit(stacked, Y[rows])
-
-    def _training_labels(self) -> sparse.csr_array:
-        decoder = self.decoder_
-        neighbors = getattr(decoder, "neighbors_", decoder)
-        if not hasattr(neighbors, "Y_"):
-            raise DataError("This needs a decoder with neighbours, which keeps the labels of the training rows.")
-        return neighbors.Y_
-
-    def _labels_of_training_row(self, row: int) -> tuple[str, ...]:
-        Y = self._training_labels()
-        return tuple(str(name) for name in self.label_names_[Y.indices[Y.indptr[row] : Y.indptr[row + 1]]])
-
-    def _feature_name(self, column: int) -> str:
-        return f"feature {column}" if self.feature_names_ is None else str(self.feature_names_[column])
-
-
-def _one_row(x: Any) -> Any:
-    """One row as something with rows."""
-    if isinstance(x, str):
-        return [x]
-    if sparse.issparse(x):
-        row = sparse.csr_array(x.reshape(1, -1) if x.ndim == 1 else x)
-    else:
-        row = np.atleast_2d(np.asarray(x))
-    if row.shape[0] != 1:
-        raise DataError(f"explain takes one row, but got {row.shape[0]}.")
-    return row
-
-
-def unit_rows_of_sparse(X: Any) -> sparse.csr_array:
-    """Rows scaled to length 1; a row whose length is 1 to seven digits stays as it is, and all of them if all are."""
-    X = sparse.csr_array(X)
-    lengths = row_norms(X)
-    scales = np.divide(1.0, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (np.abs(lengths - 1.0) > 1e-6))
-    if (scales == 1.0).all():
-        return X
-    data = X.data * np.repeat(scales.astype(X.dtype), np.diff(X.indptr))
-    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)

@@ -8,7 +8,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import DataConversionWarning
 
 from pysldl.exceptions import DataError
 
@@ -151,6 +150,8 @@ def check_label_names(names: Sequence[str] | NDArray[Any], n_labels: int | None 
 def _encode_classes(values: NDArray[Any]) -> EncodedLabels:
     """One class per row, as single-label classifiers take it."""
     if values.ndim == 2:
+        from sklearn.exceptions import DataConversionWarning  # not above: a model that only answers would wait for it
+
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected: one class per row is assumed.",
             DataConversionWarning,

@@ -4,7 +4,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from pysldl.decoding.index import ExactIndex, NeighborIndex, unit_rows
 from pysldl.exceptions import DataError, MissingDependencyError
@@ -70,8 +69,7 @@ class FaissIndex(NeighborIndex):
         if self.kind == "flat" or len(self.vectors_) < 2:
             return self
         k = min(k, len(self.vectors_) - 1)
-        rng = check_random_state(self.random_state)
-        rows = rng.permutation(len(self.vectors_))[:TUNING_QUERIES]
+        rows = self._generator().permutation(len(self.vectors_))[:TUNING_QUERIES]
         exact = ExactIndex()
         exact.vectors_ = self.vectors_
         _, products = exact.nearest(self.vectors_[rows], k, leave_out=rows)
@@ -107,6 +105,11 @@ class FaissIndex(NeighborIndex):
         products = np.where(neighbors < 0, np.float32(-1.0), products)
         return neighbors, products
 
+    def _generator(self) -> np.random.RandomState:
+        from sklearn.utils import check_random_state  # not above: a model that only answers would wait for it
+
+        return check_random_state(self.random_state)
+
     def _build(self, faiss: Any) -> Any:
         n_vectors, width = self.vectors_.shape
         if self.kind == "flat":
@@ -114,7 +117,7 @@ class FaissIndex(NeighborIndex):
         elif self.kind == "ivf":
             n_cells = max(1, min(int(4 * np.sqrt(n_vectors)), n_vectors // VECTORS_A_CELL))
             index = faiss.IndexIVFFlat(faiss.IndexFlatIP(width), width, n_cells, faiss.METRIC_INNER_PRODUCT)
-            index.cp.seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+            index.cp.seed = int(self._generator().randint(2**31 - 1))
             index.train(self.vectors_)
         else:
             index = faiss.IndexHNSWFlat(width, LINKS, faiss.METRIC_INNER_PRODUCT)

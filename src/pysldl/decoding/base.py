@@ -7,9 +7,9 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
 from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.stage import Stage
 from pysldl.topk import top_k
 
 __all__ = ["Decoder", "LatentEvidence", "NeighborVote", "label_prior", "neighbors_to_ask", "with_prior"]
@@ -51,7 +51,7 @@ class LatentEvidence:
     feature_direction: NDArray[np.floating] | None = None
 
 
-class Decoder(BaseEstimator):
+class Decoder(Stage):
     """Latent codes, features, or both (:class:`~pysldl.decoding.joint.CodedRows`), as ``works_on`` says, to scores."""
 
     _saved_state: tuple[str, ...] = ()

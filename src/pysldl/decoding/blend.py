@@ -5,7 +5,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote
 from pysldl.decoding.joint import CodedRows, JointNeighborDecoder
@@ -13,6 +12,7 @@ from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
 from pysldl.decoding.votes import quality
 from pysldl.exceptions import DataError
+from pysldl.stage import clone
 from pysldl.topk import top_k
 
 __all__ = ["BlendDecoder", "mixed_scores"]

@@ -4,17 +4,17 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from pysldl.device import chosen_device
 from pysldl.kernels.nearest import largest, pair_distances
+from pysldl.stage import Stage
 
 __all__ = ["ExactIndex", "NeighborIndex", "unit_rows"]
 
 BLOCK_BYTES = 64 << 20
 
 
-class NeighborIndex(BaseEstimator):
+class NeighborIndex(Stage):
     """What every index offers: :meth:`fit`, and neighbours by cosine with or without exact distances.
 
     Attributes

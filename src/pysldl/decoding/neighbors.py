@@ -5,11 +5,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
 from pysldl.decoding.index import ExactIndex, NeighborIndex
 from pysldl.kernels.voting import vote_top
+from pysldl.stage import clone
 from pysldl.topk import top_k
 
 __all__ = ["NeighborDecoder"]

@@ -5,7 +5,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
 from pysldl.decoding.votes import quality
 from pysldl.exceptions import DataError
@@ -13,6 +12,7 @@ from pysldl.kernels import say_what_is_missing
 from pysldl.kernels.candidates import score_candidates
 from pysldl.kernels.margins import fit_margins
 from pysldl.kernels.problems import LabelRows, rows_of_labels
+from pysldl.stage import Stage
 
 __all__ = ["LinearRanker"]
 
@@ -23,7 +23,7 @@ RECALL_SPARED = 0.005
 REFIT_BELOW = 20_000
 
 
-class LinearRanker(BaseEstimator):
+class LinearRanker(Stage):
     """One linear classifier a label, trained to tell the rows that have it from the rows that were offered it.
 
     The negatives of a label are the rows that have it among their candidates and not among their labels, so the cost
@@ -136,6 +136,13 @@ class LinearRanker(BaseEstimator):
     def scores(self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]) -> NDArray[np.float32]:
         """Final scores of candidates, in [0, 1], shape of ``labels``; -inf beside a label of -1."""
         return _mixed(score_candidates(X, labels, self.W_, self.bias_), votes, self.vote_power_)
+
+    def rank(
+        self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The candidates of a decoder, those that are added to them, and the final scores of all."""
+        labels, votes = self.with_frequent(labels, votes)
+        return labels, self.scores(X, labels, votes)
 
     def terms(self, label: int, features: NDArray[np.integer]) -> tuple[NDArray[np.float32], float]:
         """Weights of one label at some features, and its bias."""

@@ -3,8 +3,9 @@
 from typing import Self
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from pysldl.decoding.base import Decoder, LatentEvidence
 
@@ -33,8 +34,8 @@ class LinearReadout(Decoder):
 
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         codes = Z.astype(np.float64)
-        self._factor = linalg.cho_factor(self._penalised_gram(codes), lower=True)
-        self.B_ = linalg.cho_solve(self._factor, (Y.T @ codes).T).astype(np.float32)
+        self._factor = scipy.linalg.cho_factor(self._penalised_gram(codes), lower=True)
+        self.B_ = scipy.linalg.cho_solve(self._factor, (Y.T @ codes).T).astype(np.float32)
         return self
 
     def scores(self, Z: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -48,7 +49,7 @@ class LinearReadout(Decoder):
         Y: sparse.csr_array,
     ) -> NDArray[np.float32]:
         codes = Z[rows].astype(np.float64)
-        influence = linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)
+        influence = scipy.linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)
         leverage = np.einsum("ij,ji->i", codes, influence)
         cross = np.einsum("ij,ji->i", Z_left_out, influence)
         residual = Y[rows].toarray() - codes @ self.B_

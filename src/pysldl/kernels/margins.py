@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils.extmath import row_norms
 
 from pysldl.device import chosen_device
 from pysldl.kernels import compiled, in_parts, with_small_indices
@@ -74,6 +73,8 @@ def fit_margins(
     # Dealt like cards: every thread gets labels of all sizes.
     labels = np.concatenate([by_size[pile::DEALT_PILES] for pile in range(DEALT_PILES)])
     if compiled():
+        from sklearn.utils.extmath import row_norms  # not above: a model that only answers would wait for it
+
         lengths = row_norms(X, squared=True).astype(np.float32)
         parts = in_parts(
             _compiled_fit(), len(labels), labels, X.indptr, X.indices, X.data, X.shape[1], lengths,

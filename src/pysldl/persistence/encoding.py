@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator
 
 from pysldl.exceptions import DataError
-from pysldl.persistence.registry import name_of
+from pysldl.persistence.registry import is_estimator, name_of
 from pysldl.persistence.tensors import can_store
 from pysldl.persistence.vectorizers import is_vectorizer, parts_of_vectorizer
 
@@ -74,13 +73,13 @@ class Encoder:
             return self._csr(value, where)
         if is_vectorizer(value):
             return self._vectorizer(value, where)
-        if isinstance(value, BaseEstimator):
+        if is_estimator(type(value)):
             return self.estimator(value, where)
         if isinstance(value, type) and issubclass(value, np.generic):
             return {"kind": "dtype", "value": np.dtype(value).name}
         raise _unsupported(value, where)
 
-    def estimator(self, model: BaseEstimator, where: str = "") -> dict[str, Any]:
+    def estimator(self, model: Any, where: str = "") -> dict[str, Any]:
         """The node of an estimator: class, parameters, and the fitted attributes that it has."""
         name = name_of(type(model))
         state = {attribute: getattr(model, attribute) for attribute in model._saved_state if hasattr(model, attribute)}
@@ -174,7 +173,7 @@ def _is_dropped(value: Any) -> bool:
     """Whether a parameter concerns only the fit, and cannot be written: a generator's state, a callback."""
     if isinstance(value, (np.random.RandomState, np.random.Generator)):
         return True
-    return callable(value) and not isinstance(value, (type, BaseEstimator))
+    return callable(value) and not isinstance(value, type) and not is_estimator(type(value))
 
 
 def _dropped(value: Any) -> dict[str, Any]:

@@ -6,11 +6,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
-from sklearn.base import BaseEstimator
-
 from pysldl.exceptions import DataError, MissingDependencyError
 
-__all__ = ["find_class", "name_of", "register_saveable"]
+__all__ = ["find_class", "is_estimator", "name_of", "register_saveable"]
 
 # In the order they are searched: what is heavy to import comes last, and is imported only when nothing before it fits.
 HOMES = (
@@ -53,6 +51,11 @@ def find_class(name: str) -> type | None:
     return None
 
 
+def is_estimator(cls: Any) -> bool:
+    """Whether a class has parameters as scikit-learn's estimators have them."""
+    return isinstance(cls, type) and hasattr(cls, "get_params")
+
+
 def name_of(cls: type) -> str:
     """The name under which ``cls`` is saved; an error where loading could not find it again."""
     if find_class(cls.__name__) is not cls:
@@ -64,7 +67,7 @@ def name_of(cls: type) -> str:
 
 
 def _is_saveable(cls: Any) -> bool:
-    return isinstance(cls, type) and issubclass(cls, BaseEstimator) and hasattr(cls, "_saved_state")
+    return is_estimator(cls) and hasattr(cls, "_saved_state")
 
 
 def _modules() -> Iterator[ModuleType]:

@@ -8,9 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
-
 from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.memory import format_bytes
 from pysldl.persistence.encoding import Encoder
@@ -32,7 +29,7 @@ __all__ = ["save_model"]
 
 
 def save_model(
-    model: BaseEstimator,
+    model: Any,
     path: str | os.PathLike[str],
     *,
     extra: Mapping[str, Any] | None = None,
@@ -60,6 +57,8 @@ def save_model(
         The folder may not be replaced, cannot be written (no space, no permission), or the model holds something that
         has no place in it. Nothing was changed.
     """
+    from sklearn.utils.validation import check_is_fitted  # not above: reading a model does not wait for it
+
     target = Path(path).resolve()
     _check_target(target, overwrite)
     encoder = Encoder()
@@ -89,9 +88,7 @@ def save_model(
         ) from error
 
 
-def _manifest(
-    model: BaseEstimator, tree: dict[str, Any], files: dict[str, FileRecord], extra: dict[str, Any]
-) -> Manifest:
+def _manifest(model: Any, tree: dict[str, Any], files: dict[str, FileRecord], extra: dict[str, Any]) -> Manifest:
     from pysldl import __version__  # the package itself imports this module's callers
 
     names = getattr(model, "label_names_", None)

@@ -1,23 +1,24 @@
 """scikit-learn's text vectorisers, taken apart into what makes them work and put together again."""
 
 from collections.abc import Mapping
-from typing import Any
-
-from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+from typing import TYPE_CHECKING, Any
 
 from pysldl.exceptions import DataError
 
+if TYPE_CHECKING:
+    from sklearn.feature_extraction.text import CountVectorizer
+
 __all__ = ["is_vectorizer", "parts_of_vectorizer", "restore_vectorizer"]
 
-VECTORIZERS = {"CountVectorizer": CountVectorizer, "TfidfVectorizer": TfidfVectorizer}
+VECTORIZERS = ("CountVectorizer", "TfidfVectorizer")
 
 
 def is_vectorizer(value: Any) -> bool:
     """Whether ``value`` is exactly one of the vectorisers that can be saved."""
-    return type(value) in VECTORIZERS.values()
+    return type(value) in map(_class_of, VECTORIZERS)
 
 
-def parts_of_vectorizer(vectorizer: CountVectorizer, where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def parts_of_vectorizer(vectorizer: "CountVectorizer", where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters, and once fitted the terms in the order of their columns and their idf weights."""
     params = vectorizer.get_params(deep=False)
     for name, value in params.items():
@@ -34,13 +35,15 @@ def parts_of_vectorizer(vectorizer: CountVectorizer, where: str) -> tuple[dict[s
     return params, state
 
 
-def restore_vectorizer(name: str, params: Mapping[str, Any], state: Mapping[str, Any]) -> CountVectorizer:
+def restore_vectorizer(name: str, params: Mapping[str, Any], state: Mapping[str, Any]) -> "CountVectorizer":
     """The vectoriser with these :func:`parts_of_vectorizer`."""
-    vectorizer = VECTORIZERS[name](**params)
+    if name not in VECTORIZERS:
+        raise KeyError(name)
+    vectorizer = _class_of(name)(**params)
     if "vocabulary_" not in state:
         return vectorizer
     terms = state["vocabulary_"]
-    if isinstance(vectorizer, TfidfVectorizer) and "idf_" not in state:
+    if name == "TfidfVectorizer" and "idf_" not in state:
         # Its inner transformer must have been fitted; without weights, it learns the same from any text.
         given = {name: params[name] for name in ("vocabulary", "input")}
         vectorizer.set_params(vocabulary=terms, input="content").fit([""]).set_params(**given)
@@ -49,3 +52,9 @@ def restore_vectorizer(name: str, params: Mapping[str, Any], state: Mapping[str,
     if "idf_" in state:
         vectorizer.idf_ = state["idf_"]
     return vectorizer
+
+
+def _class_of(name: str) -> Any:
+    from sklearn.feature_extraction import text  # not above: most models hold no texts, and would wait for it
+
+    return getattr(text, name)

@@ -1,0 +1,207 @@
+"""What a fitted classifier answers from its stages: the half of it that a service needs.
+
+Nothing here learns, and nothing here waits for scikit-learn. The classifiers inherit it;
+:func:`pysldl.persistence.load_answers` makes it from a model folder on its own.
+"""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.calibration import ScoreCalibration
+from pysldl.decoding.joint import CodedRows
+from pysldl.device import computing_on
+from pysldl.exceptions import DataError
+from pysldl.explanation import Explanation, FeatureTerm, Neighbor
+from pysldl.kernels.lengths import unit_rows
+
+__all__ = ["LabelAnswers", "StagedAnswers"]
+
+BLOCK_BYTES = 128 << 20
+SPARSE_BLOCK = 4096
+
+
+class LabelAnswers:
+    """Scores of rows in blocks of bounded memory, and labels by name. Features are expected to have been checked."""
+
+    label_names_: NDArray[Any]
+    label_counts_: NDArray[Any]
+    feature_names_: NDArray[Any] | None
+    n_features_in_: int
+    n_samples_: int
+    vectorizer_: Any
+    calibration_: ScoreCalibration | None
+
+    def _score_rows(self, X: Any) -> Any:
+        """Scores of validated rows, (n_rows, n_labels): dense, or CSR where unstored labels are not predicted."""
+        raise NotImplementedError
+
+    def _rows_at_once(self) -> int:
+        """Rows whose scores are held at the same time: dense ones, unless a subclass knows better."""
+        return max(1, BLOCK_BYTES // (4 * len(self.label_names_)))
+
+    def _features(self, X: Any, *, reset: bool) -> Any:
+        """Features of rows; whoever is given them by strangers checks them here."""
+        return X
+
+    def _require_fit(self) -> None:
+        """An error where the model was not fitted, which only one that learns can lack."""
+
+    def label_column(self, label: str | int) -> int:
+        """Column of a label given by name or by column; an unknown one is an error."""
+        self._require_fit()
+        if isinstance(label, (int, np.integer)):
+            if 0 <= label < len(self.label_names_):
+                return int(label)
+            raise DataError(f"There is no label {label}: columns go from 0 to {len(self.label_names_) - 1}.")
+        found = np.flatnonzero(self.label_names_ == label)
+        if found.size == 0:
+            raise DataError(f"Unknown label {label!r}.{_nearest_names(label, self.label_names_)}")
+        return int(found[0])
+
+    def _score_checked(self, X: Any) -> Iterator[Any]:
+        """Scores block by block of features that are known to be float32 or float64, finite, and CSR if sparse.
+
+        Labels without training rows are -inf (dense) or not stored (CSR).
+        """
+        block = self._rows_at_once()
+        unseen = self.label_counts_ == 0
+        for start in range(0, X.shape[0], block):
+            scores = self._score_rows(X if block >= X.shape[0] else X[start : start + block])
+            if not sparse.issparse(scores) and unseen.any():
+                scores[:, unseen] = -np.inf
+            yield scores
+
+    def _as_sparse(self, labels: NDArray[np.integer], values: NDArray[Any]) -> sparse.csr_array:
+        """CSR matrix of the labels that are not -1, with their values."""
+        kept = labels >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        matrix = sparse.csr_array(
+            (values[kept].astype(np.float32), labels[kept], indptr),
+            shape=(len(labels), len(self.label_names_)),
+        )
+        matrix.sort_indices()
+        return matrix
+
+
+class StagedAnswers(LabelAnswers):
+    """From features to scores through mapping, decoder and ranker, and the reasons for a score."""
+
+    normalize: bool
+    device: str
+    mapping_: Any
+    decoder_: Any
+    ranker_: Any
+
+    def _rows_at_once(self) -> int:
+        """The scores of sparse decoders do not grow with the labels, and so neither does the number of their blocks."""
+        return SPARSE_BLOCK if self.decoder_.scores_are_sparse else super()._rows_at_once()
+
+    def _score_rows(self, X: Any) -> Any:
+        with computing_on(self.device):
+            return self._score_through_stages(X)
+
+    def _scaled(self, X: Any) -> Any:
+        """Rows of length 1, if asked for. Rows that have it already, as those of tf-idf do, are not copied."""
+        return unit_rows(X) if self.normalize else X
+
+    def _rows_to_decode(self, X: Any) -> Any:
+        """What the decoder works on: features as they are, their codes, or both."""
+        if self.mapping_ is None:
+            return X
+        codes = self.mapping_.predict(X)
+        return CodedRows(codes, X) if self.decoder_.works_on == "both" else codes
+
+    def _score_through_stages(self, X: Any) -> Any:
+        X = self._scaled(X)
+        codes = self._rows_to_decode(X)
+        if self.ranker_ is None:
+            return self.decoder_.scores(codes)
+        width = min(self.ranker_.n_candidates, len(self.label_names_))
+        rows = sparse.csr_array(X, dtype=np.float32)
+        return self._as_sparse(*self.ranker_.rank(rows, *self.decoder_.candidates(codes, width)))
+
+    def explain(self, x: Any, label: str | int, *, top: int = 5) -> Explanation:
+        """Why one row gets its score for one label.
+
+        Parameters
+        ----------
+        x : array-like of shape (n_features,), sparse of shape (1, n_features), or str
+            One row, or one text.
+        label : str or int
+            Name or column.
+        top : int
+            Neighbours and features listed.
+        """
+        column = self.label_column(label)
+        X = self._scaled(self._features(_one_row(x), reset=False))
+        row = sparse.csr_array(X)
+        features, values = row.indices, row.data
+        if self.mapping_ is None:
+            evidence = self.decoder_.evidence(row, column)
+            by_feature, constant = evidence.direction[features], 0.0
+        else:
+            code = self._rows_to_decode(X)
+            evidence = self.decoder_.evidence(code if isinstance(code, CodedRows) else code[0], column)
+            by_feature = self.mapping_.coef_[features] @ evidence.direction
+            if evidence.feature_direction is not None:
+                by_feature = by_feature + evidence.feature_direction[features]
+            constant = float(self.mapping_.intercept_ @ evidence.direction)
+        score, meaning = evidence.score, evidence.meaning
+        if self.ranker_ is not None:
+            score = float(self._score_rows(X)[0, column])
+            by_feature, constant = self.ranker_.terms(column, features)
+            meaning = "linear score of the ranker"
+        terms = values * by_feature
+        largest = np.argsort(-np.abs(terms), kind="stable")[:top]
+        calibration = self.calibration_
+        return Explanation(
+            label=str(self.label_names_[column]),
+            score=score,
+            probability=None if calibration is None else float(calibration.probability(np.array(score))),
+            neighbors=tuple(
+                Neighbor(vote.row, vote.similarity, vote.contribution, self._labels_of_training_row(vote.row))
+                for vote in evidence.votes[:top]
+            ),
+            terms=tuple(
+                FeatureTerm(self._feature_name(features[i]), float(values[i]), float(terms[i])) for i in largest
+            ),
+            terms_total=float(terms.sum()) + constant,
+            terms_meaning=meaning,
+        )
+
+    def _training_labels(self) -> sparse.csr_array:
+        decoder = self.decoder_
+        neighbors = getattr(decoder, "neighbors_", decoder)
+        if not hasattr(neighbors, "Y_"):
+            raise DataError("This needs a decoder with neighbours, which keeps the labels of the training rows.")
+        return neighbors.Y_
+
+    def _labels_of_training_row(self, row: int) -> tuple[str, ...]:
+        Y = self._training_labels()
+        return tuple(str(name) for name in self.label_names_[Y.indices[Y.indptr[row] : Y.indptr[row + 1]]])
+
+    def _feature_name(self, column: int) -> str:
+        return f"feature {column}" if self.feature_names_ is None else str(self.feature_names_[column])
+
+
+def _one_row(x: Any) -> Any:
+    """One row as something with rows."""
+    if isinstance(x, str):
+        return [x]
+    if sparse.issparse(x):
+        row = sparse.csr_array(x.reshape(1, -1) if x.ndim == 1 else x)
+    else:
+        row = np.atleast_2d(np.asarray(x))
+    if row.shape[0] != 1:
+        raise DataError(f"explain takes one row, but got {row.shape[0]}.")
+    return row
+
+
+def _nearest_names(name: str, names: NDArray[Any]) -> str:
+    close = get_close_matches(name, [str(known) for known in names[:50_000]], n=3)
+    return f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
