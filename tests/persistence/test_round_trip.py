@@ -79,7 +79,7 @@ def assert_same(found: Any, expected: Any) -> None:
         assert len(found) == len(expected)
         for one, other in zip(found, expected, strict=True):
             assert_same(one, other)
-    elif isinstance(expected, BaseEstimator):
+    elif hasattr(expected, "_saved_state"):
         assert_same(found.get_params(deep=False), expected.get_params(deep=False))
         for name in expected._saved_state:
             assert hasattr(found, name) == hasattr(expected, name)

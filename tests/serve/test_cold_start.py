@@ -14,10 +14,10 @@ from pysldl.persistence import save_model
 # Each takes between a tenth of a second and several seconds to load, and no single row needs it.
 SLOW = (
     "numba",
-    "sklearn.svm",
-    "sklearn.linear_model",
-    "sklearn.isotonic",
-    "sklearn.ensemble",
+    "sklearn",
+    "pandas",
+    "scipy.linalg",
+    "scipy.stats",
     "matplotlib",
     "torch",
     "pysldl.baselines",

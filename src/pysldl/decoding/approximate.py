@@ -143,7 +143,7 @@ class FaissIndex(NeighborIndex):
         return self._index
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
+        state = vars(self).copy()
         state.pop("_index", None)  # faiss's object cannot be copied; it is read again from structure_
         return state
 

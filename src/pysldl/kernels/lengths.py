@@ -1,4 +1,4 @@
-"""Lengths of rows, to the bit as scikit-learn computes them, without its import."""
+"""Lengths of rows."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ BLOCK_VALUES = 1 << 22
 
 
 def row_lengths(X: sparse.csr_array) -> NDArray[np.float64]:
-    """Euclidean length of every row of a CSR matrix: squares in its own precision, added up in double precision."""
+    """Euclidean length of every row of a CSR matrix: added up in double precision."""
     lengths = np.zeros(X.shape[0])
     mean = max(1, X.nnz // max(X.shape[0], 1))
     block = max(1, BLOCK_VALUES // mean)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pysldl.exceptions import DataError
 from pysldl.kernels import with_small_indices
-from pysldl.kernels.products import sparse_times
+from pysldl.linear_codes import LinearCodes
 from pysldl.mapping.cost import choose_solver
 from pysldl.mapping.held_out import HeldOutError, choose_alpha, rows_to_hold_out
 from pysldl.mapping.normal_equations import NormalEquations
@@ -33,7 +33,7 @@ __all__ = ["RidgeMapping"]
 RowPairs = tuple[Any, Any]
 
 
-class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Minimise ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10). Its cost does not depend on the number of labels.
 
     Parameters
@@ -235,10 +235,7 @@ class RidgeMapping(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Latent codes ``X W`` (Eqs. 17 and 18), of shape (n_samples, n_components)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
-        codes = sparse_times(X, self.coef_) if sparse.issparse(X) else X @ self.coef_
-        if self.fit_intercept:
-            codes += self.intercept_
-        return codes.ravel() if self.one_dimensional_ else codes
+        return super().predict(X)
 
     def leave_one_out(
         self, codes: NDArray[np.float32], Z: Any, rows: NDArray[np.integer] | None = None

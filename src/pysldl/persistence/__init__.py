@@ -1,5 +1,6 @@
 """The model folder: arrays in safetensors, everything else in JSON, nothing that runs code when it is read."""
 
+from pysldl.persistence.answering import load_answers
 from pysldl.persistence.loading import load_model, read_manifest
 from pysldl.persistence.manifest import FORMAT_NAME, FORMAT_VERSION, FileRecord, Manifest
 from pysldl.persistence.registry import register_saveable
@@ -10,6 +11,7 @@ __all__ = [
     "FORMAT_VERSION",
     "FileRecord",
     "Manifest",
+    "load_answers",
     "load_model",
     "read_manifest",
     "register_saveable",

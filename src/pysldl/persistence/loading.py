@@ -13,11 +13,11 @@ from pysldl.persistence.manifest import ARRAYS, FORMAT_VERSION, MANIFEST, Manife
 from pysldl.persistence.tensors import read_tensors
 from pysldl.persistence.version1 import Decoder
 
-__all__ = ["READERS", "load_model", "read_manifest"]
+__all__ = ["READERS", "load_model", "read_manifest", "read_model"]
 
 ATTEMPTS = 10
 
-Reader = Callable[[Path, Manifest, bool, bool], Any]
+Reader = Callable[[Path, Manifest, bool, bool, type[Decoder]], Any]
 Result = TypeVar("Result")
 
 
@@ -43,10 +43,16 @@ def load_model(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool 
         The folder is missing, damaged, foreign, or of a newer format.
     """
 
+    return read_model(path, Decoder, mmap=mmap, verify=verify)
+
+
+def read_model(path: str | os.PathLike[str], decoder: type[Decoder], *, mmap: bool = True, verify: bool = True) -> Any:
+    """What ``decoder`` makes of a model folder; see :func:`load_model`."""
+
     def load(folder: Path) -> Any:
         manifest = _manifest(folder, verify=verify)
         _check_files(folder, manifest, verify=verify)
-        return READERS[manifest.format_version](folder, manifest, mmap, verify)
+        return READERS[manifest.format_version](folder, manifest, mmap, verify, decoder)
 
     return _from_one_folder(Path(path), load)
 
@@ -116,12 +122,11 @@ def _check_files(folder: Path, manifest: Manifest, *, verify: bool) -> None:
             raise ModelFormatError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
-def _read_version1(folder: Path, manifest: Manifest, mapped: bool, check_indices: bool) -> Any:
+def _read_version1(folder: Path, manifest: Manifest, mapped: bool, check_indices: bool, decoder: type[Decoder]) -> Any:
     try:
         arrays = read_tensors(folder / ARRAYS, mapped=mapped)
         strings = {name: json.loads((folder / name).read_bytes()) for name in manifest.files if name != ARRAYS}
-        decoder = Decoder(str(folder), arrays, strings, check_indices=check_indices)
-        return decoder.estimator(manifest.tree)
+        return decoder(str(folder), arrays, strings, check_indices=check_indices).estimator(manifest.tree)
     except ModelFormatError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:

@@ -1,7 +1,7 @@
 """The classes a model folder may be built from. A file never decides what is imported."""
 
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
@@ -40,11 +40,11 @@ def register_saveable(cls: Class) -> Class:
     return cls
 
 
-def find_class(name: str) -> type | None:
-    """The class of that name, or None where no saveable class has it."""
+def find_class(name: str, homes: Sequence[str] = HOMES) -> type | None:
+    """The class of that name in those parts of the library, or None where no saveable class has it."""
     if name in _registered:
         return _registered[name]
-    for module in _modules():
+    for module in _modules(homes):
         cls = vars(module).get(name)
         if _is_saveable(cls) and cls.__module__ == module.__name__:
             return cls
@@ -70,8 +70,8 @@ def _is_saveable(cls: Any) -> bool:
     return is_estimator(cls) and hasattr(cls, "_saved_state")
 
 
-def _modules() -> Iterator[ModuleType]:
-    for home in HOMES:
+def _modules(homes: Sequence[str]) -> Iterator[ModuleType]:
+    for home in homes:
         module = _import(home)
         if module is None:
             continue

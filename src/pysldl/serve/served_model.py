@@ -15,7 +15,7 @@ from scipy import sparse
 from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.held_out import by_frequency
 from pysldl.kernels.one_row import compile_loops
-from pysldl.persistence import Manifest, load_model, read_manifest
+from pysldl.persistence import Manifest, load_answers, read_manifest
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.examples import DataExamples, own_examples
 from pysldl.serve.label_graph import Arrow, LabelGraph
@@ -32,7 +32,7 @@ def open_version(path: Path) -> "ServedModel":
     """Load what is in the folder now, manifest and arrays of the same version."""
     for _ in range(ATTEMPTS):
         manifest = read_manifest(path)
-        classifier = load_model(path)
+        classifier = load_answers(path)
         if read_manifest(path) == manifest:
             return ServedModel(path.name, manifest, classifier)
     raise ModelFormatError(f"{path}: is replaced again and again while it is being read.")

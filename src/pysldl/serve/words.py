@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.preprocessing import normalize
 
+from pysldl.kernels.lengths import row_lengths
 from pysldl.serve.stemming import stem
 
 __all__ = ["Words", "are_words", "forms_of"]
@@ -55,7 +55,9 @@ class Words:
             values = ((1 + np.log(values)) * self._idf[indices]).astype(np.float32)
         X = sparse.csr_array((values, indices, indptr), shape=(len(texts), self._n_terms))
         X.sort_indices()
-        return X if self._idf is None else normalize(X, copy=False)
+        if self._idf is not None:
+            X.data /= np.repeat(row_lengths(X), np.diff(X.indptr))
+        return X
 
     def forms(self, text: str) -> dict[str, list[str]]:
         """The words of a text behind each term that it holds, as they are written there."""
