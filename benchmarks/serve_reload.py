@@ -13,9 +13,12 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from data import add_data_options, open_dataset
+from pysldl.datasets import Dataset
+from pysldl.datasets.npz import write_npz
 from serve_load import read_answer, requests_of, service
 
 
@@ -40,26 +43,33 @@ def ask(port: int, request: bytes, done: threading.Event, seen: list[tuple[str, 
         failures.append(0)
 
 
+def updates(data: Dataset, n_rows: int, times: int, folder: Path) -> Iterator[Path]:
+    """Files with a few rows each, one after the other, from the beginning again behind the last row."""
+    for number in range(times):
+        rows = [row % data.n_samples for row in range(number * n_rows, (number + 1) * n_rows)]
+        path = folder / f"update-{number}.npz"
+        write_npz(data.subset(rows), path)
+        yield path
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path, help="model folder that sldl fit --set online=true wrote")
-    parser.add_argument("dataset", help="data set whose rows are asked, such as stackex-chess")
-    parser.add_argument("update", help="data that sldl update adds, each time the same")
-    parser.add_argument("--split", default="all", help="rows of the update data")
+    parser.add_argument("dataset", help="data set whose first row is asked, such as stackex-chess")
+    parser.add_argument("update", nargs="?", help="data set whose rows are added; that which is asked by default")
+    parser.add_argument("--rows", type=int, default=100, help="rows that each update adds")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--clients", type=int, default=4)
     add_data_options(parser)
     options = parser.parse_args()
     data = open_dataset(options.dataset, options.data_dir)
+    added = data if options.update is None else open_dataset(options.update, options.data_dir)
 
     seen: list[tuple[str, str]] = []
     failures: list[int] = []
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(shutil.copytree(options.model, Path(scratch, "model")))
         request = requests_of(copy, data, 1, 10)[0]
-        command = [sys.executable, "-m", "pysldl.cli", "update", str(copy), options.update, "--json"]
-        command += ["--split", options.split] if options.split != "all" else []
-        command += ["--data-dir", options.data_dir] if options.data_dir else []
         with service(copy, 2, request) as (port, _, _):
             done = threading.Event()
             clients = [
@@ -67,18 +77,26 @@ def main() -> int:
             ]
             for client in clients:
                 client.start()
-            for _ in range(options.times):
+            for number, rows in enumerate(updates(added, options.rows, options.times, Path(scratch)), start=1):
+                started = time.perf_counter()
+                command = [sys.executable, "-m", "pysldl.cli", "update", str(copy), str(rows), "--json"]
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+                taken = time.perf_counter() - started
                 time.sleep(1.5)  # until both workers have looked at the folder
+                versions = len({version for version, _ in seen})
+                print(
+                    f"update {number} of {options.times} in {taken:.1f} s; so far {len(seen)} answers of "
+                    f"{versions} versions, {len(failures)} failures",
+                    file=sys.stderr,
+                    flush=True,
+                )
             done.set()
             for client in clients:
                 client.join()
-    versions = {version for version, _ in seen}
-    mixed = len(set(seen)) - len(versions)
-    print(
-        f"{len(seen)} answers of {len(versions)} versions, {len(failures)} failures, {mixed} versions with two answers"
-    )
-    return 0 if not failures and not mixed and len(versions) == options.times + 1 else 1
+    versions = len({version for version, _ in seen})
+    mixed = len(set(seen)) - versions
+    print(f"{len(seen)} answers of {versions} versions, {len(failures)} failures, {mixed} versions with two answers")
+    return 0 if not failures and not mixed and versions == options.times + 1 else 1
 
 
 if __name__ == "__main__":
