@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from pysldl.embedding.divergence import kl_divergence
-from pysldl.serve import label_graph
+from pysldl.serve import gaussians, label_graph
 from pysldl.serve.label_graph import LabelGraph
 from pysldl.serve.layout import lay_out
 
@@ -36,12 +36,40 @@ def test_the_map_is_the_same_in_small_blocks(parts, monkeypatch):
     mu, log_var, Y = parts
     whole = LabelGraph(mu, log_var, Y).map
     monkeypatch.setattr(label_graph, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(gaussians, "BLOCK_BYTES", 500)
     pieces = LabelGraph(mu, log_var, Y).map
     arrows = [sorted(zip(m.source.tolist(), m.target.tolist(), strict=True)) for m in (whole, pieces)]
     assert arrows[0] == arrows[1]
     D = kl_divergence(mu, log_var)
     assert (D[whole.source, whole.target] < D[whole.target, whole.source]).all()
     assert whole.strength.min() > 0 and whole.strength.max() <= 1
+
+
+def test_many_labels_are_compared_with_those_that_share_a_row(parts, monkeypatch):
+    mu, log_var, _ = parts
+    rng = np.random.default_rng(1)
+    Y = sparse.csr_array((rng.random((60, 30)) < 0.05).astype(np.float32))
+    monkeypatch.setattr(label_graph, "ALL_PAIRS", 0)
+    found = LabelGraph(mu, log_var, Y).map
+    D, together = kl_divergence(mu, log_var), (Y.T @ Y).toarray() > 0
+    expected = set()
+    for label in range(30):
+        linked = [j for j in np.argsort(D[label]) if j != label and together[label, j]][: label_graph.ARROWS_PER_LABEL]
+        expected |= {(label, j) for j in linked if D[label, j] < D[j, label]}
+    assert set(zip(found.source.tolist(), found.target.tolist(), strict=True)) == expected
+    assert len(expected) > 10
+
+
+@pytest.mark.parametrize("with_gaussians", [True, False])
+def test_of_very_many_labels_the_most_frequent_are_on_the_map(parts, monkeypatch, with_gaussians):
+    mu, log_var, Y = parts
+    monkeypatch.setattr(label_graph, "MOST_ON_MAP", 12)
+    found = LabelGraph(*((mu, log_var) if with_gaussians else (None, None)), Y).map
+    counts = np.bincount(Y.indices, minlength=30)
+    assert found.columns.tolist() == sorted(np.argsort(-counts, kind="stable")[:12].tolist())
+    assert found.places.shape == (12, 2) and max(found.source.max(), found.target.max()) < 12
+    if not with_gaussians:
+        assert (counts[found.columns[found.source]] < counts[found.columns[found.target]]).all()
 
 
 def test_without_gaussians_the_counts_decide():

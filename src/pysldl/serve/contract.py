@@ -97,7 +97,7 @@ def openapi(model: ServedModel, settings: Settings) -> Schema:
             relations_parameters(settings),
             required=("label",),
         ),
-        "/v1/map": _get("map", "Places of all labels, arrows between them.", "Map", ("404", "503", *refused)),
+        "/v1/map": _get("map", "Places of the labels, arrows between them.", "Map", ("404", "503", *refused)),
         "/v1/model": _get("model", "What the model is and how good.", "Model", refused),
         "/health": _get("health", "Whether the service answers, and with which version.", "Health"),
     }
@@ -245,6 +245,7 @@ def _schemas(model: ServedModel, settings: Settings) -> dict[str, Schema]:
         "Map": _object(
             version=TEXT,
             basis=BASIS,
+            total={"type": "integer", "description": "Labels of the model; the map has the most frequent of many."},
             labels=_list(TEXT),
             counts=_list(WHOLE),
             x=_list(NUMBER),

@@ -8,12 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.serve.gaussians import BLOCK_BYTES, Gaussians
 from pysldl.serve.layout import lay_out
 
 __all__ = ["Arrow", "LabelGraph", "LabelMap"]
 
 ARROWS_PER_LABEL = 3
-BLOCK_BYTES = 32 << 20
+# Up to here every label is compared with every other; of more labels only those that share a row.
+ALL_PAIRS = 5_000
+# More than a page can draw, or an eye can tell apart, are not on the map; the search finds them all the same.
+MOST_ON_MAP = 50_000
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 @dataclass(frozen=True)
@@ -30,16 +36,20 @@ class Arrow:
 
 @dataclass(frozen=True)
 class LabelMap:
-    """Places of the labels in the unit square, and the arrows between them.
+    """Places of labels in the unit square, and the arrows between them.
 
     Attributes
     ----------
-    places : ndarray of shape (n_labels, 2), float32
+    columns : ndarray of shape (n_shown,)
+        The labels: all, or the most frequent where there are very many.
+    places : ndarray of shape (n_shown, 2), float32
     source, target : ndarrays of shape (n_arrows,)
+        Positions in ``columns``.
     strength : ndarray of shape (n_arrows,), float32
         In (0, 1].
     """
 
+    columns: NDArray[np.int64]
     places: NDArray[np.float32]
     source: NDArray[np.int64]
     target: NDArray[np.int64]
@@ -64,23 +74,23 @@ class LabelGraph:
         self.counts = np.bincount(Y.indices, minlength=Y.shape[1])
         self._Y = Y
         self._means = means
-        self._log_variances = log_variances
+        self._gaussians = None if means is None or log_variances is None else Gaussians(means, log_variances)
 
     @property
     def basis(self) -> Literal["gaussians", "counts"]:
-        return "counts" if self._log_variances is None else "gaussians"
+        return "counts" if self._gaussians is None else "gaussians"
 
     def of(self, label: int, limit: int) -> tuple[list[Arrow], list[Arrow]]:
         """The nearest labels that ``label`` implies, and those that imply it, strongest evidence first."""
         together = self._together(label)
-        if self.basis == "counts":
+        if self._gaussians is None:
             return self._by_counts(label, together, limit)
-        there = self._divergences(np.array([label]))[0]
-        back = self._divergences_to(label)
+        there = self._gaussians.to_all(np.array([label]))[0]
+        back = self._gaussians.from_all(label)
         known = self.counts > 0
         known[label] = False
-        implied = self._nearest(np.where(known & (there < back), there, np.inf), limit)
-        implying = self._nearest(np.where(known & (back < there), back, np.inf), limit)
+        implied = _nearest(np.where(known & (there < back), there, np.inf), limit)
+        implying = _nearest(np.where(known & (back < there), back, np.inf), limit)
         return (
             [_arrow(label, j, there[j], back[j], together[j]) for j in implied],
             [_arrow(j, label, back[j], there[j], together[j]) for j in implying],
@@ -88,60 +98,47 @@ class LabelGraph:
 
     @cached_property
     def map(self) -> LabelMap:
-        """Where the labels lie, each near those it implies."""
-        if self.basis == "gaussians":
-            source, target, strength = self._nearest_by_divergence()
-        else:
-            source, target, strength = self._nearest_by_counts()
-        places = lay_out(len(self.counts), source, target, self._means)
-        return LabelMap(places, source, target, strength.astype(np.float32))
+        """Where the labels lie, each near those it implies.
+
+        Its cost follows the pairs of labels that share a row, once there are more than a few thousand labels.
+        """
+        columns = np.arange(len(self.counts))
+        if len(columns) > MOST_ON_MAP:
+            columns = np.sort(np.argsort(-self.counts, kind="stable")[:MOST_ON_MAP])
+        shown = self.counts[columns] > 0
+        shown_columns = columns[shown]
+        source, target, strength = (
+            self._arrows_by_counts(shown_columns)
+            if self._gaussians is None
+            else self._arrows_by_divergence(self._gaussians, shown_columns)
+        )
+        position = np.flatnonzero(shown)
+        source, target = position[source], position[target]
+        places = lay_out(len(columns), source, target, None if self._means is None else self._means[columns])
+        return LabelMap(columns, places, source, target, strength.astype(np.float32))
 
     # Gaussians
 
-    @cached_property
-    def _products(self) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """Factors of 2 KL(i ‖ j) (Eq. 8): ``of_i @ of_j`` plus one number a row and one a column, minus the width."""
-        assert self._means is not None and self._log_variances is not None
-        mu = np.asarray(self._means, dtype=np.float32)
-        log_var = np.asarray(self._log_variances, dtype=np.float32)
-        precision = np.exp(-log_var)
-        of_i = np.hstack([np.exp(log_var) + mu**2, -2 * mu])
-        of_j = np.hstack([precision, mu * precision])
-        volume = log_var.sum(axis=1)
-        return of_i, of_j, -volume - mu.shape[1], volume + (mu**2 * precision).sum(axis=1)
-
-    def _divergences(self, labels: NDArray[np.integer]) -> NDArray[np.float32]:
-        """KL(label ‖ other) of some labels to all, (n, n_labels)."""
-        of_i, of_j, by_row, by_column = self._products
-        return np.maximum(0.5 * (of_i[labels] @ of_j.T + by_row[labels, None] + by_column), 0.0)
-
-    def _divergences_to(self, label: int) -> NDArray[np.float32]:
-        """KL(other ‖ label) of all others, (n_labels,)."""
-        of_i, of_j, by_row, by_column = self._products
-        return np.maximum(0.5 * (of_i @ of_j[label] + by_row + by_column[label]), 0.0)
-
-    def _nearest_by_divergence(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        """The nearest labels of each, kept where the divergence back is larger; in blocks of bounded memory."""
-        known = np.flatnonzero(self.counts > 0)
-        width = min(ARROWS_PER_LABEL, known.size - 1)
+    def _arrows_by_divergence(
+        self, gaussians: Gaussians, columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+        """The nearest labels of each, kept where the divergence back is larger; positions in ``columns``."""
+        width = min(ARROWS_PER_LABEL, columns.size - 1)
         if width < 1:
             return (np.empty(0, np.int64),) * 2 + (np.empty(0, np.float32),)
-        of_i, of_j, by_row, by_column = self._products
-        block = max(1, BLOCK_BYTES // (4 * known.size))
-        sources, targets, strengths = [], [], []
-        for start in range(0, known.size, block):
-            rows = known[start : start + block]
-            there = self._divergences(rows)[:, known]
-            there[np.arange(len(rows)), np.arange(start, start + len(rows))] = np.inf
-            near = known[np.argpartition(there, width - 1, axis=1)[:, :width]]
-            source, target = np.repeat(rows, width), near.ravel()
-            forward = _kl_pairs(of_i, of_j, by_row, by_column, source, target)
-            backward = _kl_pairs(of_i, of_j, by_row, by_column, target, source)
-            kept = forward < backward
-            sources.append(source[kept])
-            targets.append(target[kept])
-            strengths.append(((backward - forward) / (backward + forward))[kept])
-        return np.concatenate(sources), np.concatenate(targets), np.concatenate(strengths)
+        nearest = _nearest_of_all if columns.size <= ALL_PAIRS else self._nearest_of_linked
+        source, target = nearest(gaussians, columns, width)
+        forward = gaussians.of_pairs(columns[source], columns[target])
+        backward = gaussians.of_pairs(columns[target], columns[source])
+        kept = forward < backward
+        source, target, forward, backward = source[kept], target[kept], forward[kept], backward[kept]
+        return source, target, (backward - forward) / (backward + forward)
+
+    def _nearest_of_linked(self, gaussians: Gaussians, columns: NDArray[np.int64], width: int) -> Pairs:
+        """Each label and the nearest of those that share a row with it."""
+        source, target, _ = self._linked(columns)
+        order = _order_of_first(source, gaussians.of_pairs(columns[source], columns[target]), width)
+        return source[order], target[order]
 
     # Counts
 
@@ -154,46 +151,61 @@ class LabelGraph:
         rows = self._rows_of_label.indices[slice(*self._rows_of_label.indptr[label : label + 2])]
         return np.bincount(self._Y[rows].indices, minlength=len(self.counts))
 
+    def _linked(self, columns: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+        """Pairs of different labels that share rows, as positions in ``columns``, and how many rows."""
+        Y = self._Y if len(columns) == self._Y.shape[1] else self._Y[:, columns]
+        pairs = sparse.csr_array(Y.T @ Y).tocoo()
+        others = pairs.row != pairs.col
+        return pairs.row[others].astype(np.int64), pairs.col[others].astype(np.int64), pairs.data[others]
+
     def _by_counts(self, label: int, together: NDArray[np.int64], limit: int) -> tuple[list[Arrow], list[Arrow]]:
         rarer = (self.counts < self.counts[label]) & (together > 0)
         commoner = (self.counts > self.counts[label]) & (together > 0)
         of_mine = together / max(int(self.counts[label]), 1)
         of_theirs = together / np.maximum(self.counts, 1)
-        implied = self._nearest(np.where(commoner, -of_mine, np.inf), limit)
-        implying = self._nearest(np.where(rarer, -of_theirs, np.inf), limit)
+        implied = _nearest(np.where(commoner, -of_mine, np.inf), limit)
+        implying = _nearest(np.where(rarer, -of_theirs, np.inf), limit)
         return (
             [Arrow(label, int(j), None, None, float(of_mine[j]), int(together[j])) for j in implied],
             [Arrow(int(j), label, None, None, float(of_theirs[j]), int(together[j])) for j in implying],
         )
 
-    def _nearest_by_counts(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
-        pairs = sparse.csr_array(self._rows_of_label @ self._Y).tocoo()
-        source, target, both = pairs.row.astype(np.int64), pairs.col.astype(np.int64), pairs.data
-        directed = self.counts[source] < self.counts[target]
+    def _arrows_by_counts(
+        self, columns: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+        """Of each label those of its rows' other labels that are more frequent, the most shared ones."""
+        source, target, both = self._linked(columns)
+        counts = self.counts[columns]
+        directed = counts[source] < counts[target]
         source, target = source[directed], target[directed]
-        strength = both[directed] / self.counts[source]
-        order = np.lexsort((-strength, source))
-        source, target, strength = source[order], target[order], strength[order]
-        first = np.searchsorted(source, source)
-        kept = np.arange(len(source)) - first < ARROWS_PER_LABEL
-        return source[kept], target[kept], strength[kept]
-
-    @staticmethod
-    def _nearest(distances: NDArray[Any], limit: int) -> NDArray[np.int64]:
-        some = np.argsort(distances, kind="stable")[:limit]
-        return some[np.isfinite(distances[some])]
+        strength = both[directed] / counts[source]
+        order = _order_of_first(source, -strength, ARROWS_PER_LABEL)
+        return source[order], target[order], strength[order]
 
 
-def _kl_pairs(
-    of_i: NDArray[Any],
-    of_j: NDArray[Any],
-    by_row: NDArray[Any],
-    by_column: NDArray[Any],
-    i: NDArray[np.integer],
-    j: NDArray[np.integer],
-) -> NDArray[Any]:
-    """KL(N_i ‖ N_j) of pairs of labels."""
-    return np.maximum(0.5 * (np.einsum("pd,pd->p", of_i[i], of_j[j]) + by_row[i] + by_column[j]), 0.0)
+def _nearest_of_all(gaussians: Gaussians, columns: NDArray[np.int64], width: int) -> Pairs:
+    """Each label and the nearest of all others, in blocks of bounded memory."""
+    near = np.empty((columns.size, width), dtype=np.int64)
+    block = max(1, BLOCK_BYTES // (4 * columns.size))
+    for start in range(0, columns.size, block):
+        rows = np.arange(start, min(start + block, columns.size))
+        there = gaussians.to_all(columns[rows])[:, columns]
+        there[np.arange(len(rows)), rows] = np.inf
+        near[rows] = np.argpartition(there, width - 1, axis=1)[:, :width]
+    return np.repeat(np.arange(columns.size), width), near.ravel()
+
+
+def _order_of_first(source: NDArray[np.int64], distance: NDArray[Any], width: int) -> NDArray[np.int64]:
+    """Which pairs are among the ``width`` nearest of their source, by source and then by distance."""
+    order = np.lexsort((distance, source))
+    ordered = source[order]
+    rank = np.arange(len(ordered)) - np.searchsorted(ordered, ordered)
+    return order[rank < width]
+
+
+def _nearest(distances: NDArray[Any], limit: int) -> NDArray[np.int64]:
+    some = np.argsort(distances, kind="stable")[:limit]
+    return some[np.isfinite(distances[some])]
 
 
 def _arrow(source: int, target: int, there: Any, back: Any, n_both: Any) -> Arrow:

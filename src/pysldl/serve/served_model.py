@@ -288,12 +288,13 @@ class ServedModel:
         }
 
     def map(self) -> dict[str, Any]:
-        """The places of all labels and the arrows between them, as columns of numbers."""
+        """The places of the labels and the arrows between them, as columns of numbers."""
         found = self.graph.map
         return {
             "basis": self.graph.basis,
-            "labels": self.labels,
-            "counts": self.counts.tolist(),
+            "total": len(self.labels),
+            "labels": [self.labels[column] for column in found.columns.tolist()],
+            "counts": self.counts[found.columns].tolist(),
             "x": np.round(found.places[:, 0].astype(np.float64), 4).tolist(),
             "y": np.round(found.places[:, 1].astype(np.float64), 4).tolist(),
             "source": found.source.tolist(),

@@ -27,11 +27,13 @@ export class LabelMap {
 
   setData(data) {
     this.data = data;
-    this.radius = data.counts.map((n) => 2.2 + 1.15 * Math.log2(1 + n));
+    [this.x, this.y] = [Float64Array.from(data.x), Float64Array.from(data.y)];
+    this.radius = Float32Array.from(data.counts, (n) => 2.2 + 1.15 * Math.log2(1 + n));
     this.order = data.counts.map((_, i) => i).sort((a, b) => data.counts[b] - data.counts[a]);
     // From 0, the rarest, to 1, the most frequent, in orders of magnitude.
-    const top = Math.log2(1 + Math.max(1, data.counts[this.order[0]] ?? 1));
-    this.weight = data.counts.map((n) => Math.log2(1 + n) / top);
+    this.most = Math.max(1, data.counts[this.order[0]] ?? 1);
+    const top = Math.log2(1 + this.most);
+    this.weight = Float32Array.from(data.counts, (n) => Math.log2(1 + n) / top);
     this.arrows = data.source.map((_, i) => i).sort((a, b) => data.strength[b] - data.strength[a]);
     // Few relations are strong, so darkness goes by rank.
     this.darkness = new Float32Array(data.source.length);
@@ -117,13 +119,18 @@ export class LabelMap {
     return 0.86 * Math.min((this.width || 1) / sx, (this.height || 1) / sy);
   }
 
-  toScreen(x, y) {
+  // From places to the canvas: factor and offset of both axes, and what a label's radius is multiplied by.
+  lens() {
     const { view } = this;
     const [sx, sy] = this.stretch();
-    return [
-      (x - view.x) * sx * view.scale + this.width / 2,
-      (y - view.y) * sy * view.scale + this.height / 2,
-    ];
+    const [kx, ky] = [sx * view.scale, sy * view.scale];
+    const growth = Math.min(1.6, Math.sqrt(view.scale / this.fitScale()) * this.crowd());
+    return { kx, ky, ox: this.width / 2 - view.x * kx, oy: this.height / 2 - view.y * ky, growth };
+  }
+
+  toScreen(x, y) {
+    const { kx, ky, ox, oy } = this.lens();
+    return [x * kx + ox, y * ky + oy];
   }
 
   toWorld(x, y) {
@@ -171,6 +178,7 @@ export class LabelMap {
     const { pen } = this;
     pen.clearRect(0, 0, this.width, this.height);
     const visible = this.visible();
+    this.now = this.lens(); // once a picture, not once a label
     this.paintArrows(visible, colour("--thread"));
     this.paintNodes(visible, colour("--node"), colour("--accent"));
     if (this.selected >= 0) this.paintChosen(colour);
@@ -178,22 +186,18 @@ export class LabelMap {
   }
 
   visible() {
-    const { data } = this;
-    const seen = new Uint8Array(data.x.length);
+    const { x, y, leastCount } = this;
+    const { counts } = this.data;
+    const seen = new Uint8Array(x.length);
     const [left, top] = this.toWorld(-20, -20);
     const [right, bottom] = this.toWorld(this.width + 20, this.height + 20);
     for (let i = 0; i < seen.length; i++)
-      seen[i] =
-        data.counts[i] >= this.leastCount &&
-        data.x[i] > left &&
-        data.x[i] < right &&
-        data.y[i] > top &&
-        data.y[i] < bottom;
+      seen[i] = counts[i] >= leastCount && x[i] > left && x[i] < right && y[i] > top && y[i] < bottom;
     return seen;
   }
 
   size(label) {
-    return this.radius[label] * Math.min(1.6, Math.sqrt(this.view.scale / this.fitScale()) * this.crowd());
+    return this.radius[label] * this.lens().growth;
   }
 
   // Many labels are drawn smaller, and so are labels on a small canvas.
@@ -203,12 +207,13 @@ export class LabelMap {
   }
 
   paintArrows(visible, ink) {
-    const { data, pen } = this;
+    const { data, pen, leastCount } = this;
     const bands = [[], [], [], []];
     let drawn = 0;
     for (const arrow of this.arrows) {
-      const [a, b] = [data.source[arrow], data.target[arrow]];
-      if (!(visible[a] || visible[b]) || data.counts[a] < this.leastCount || data.counts[b] < this.leastCount) continue;
+      const a = data.source[arrow];
+      const b = data.target[arrow];
+      if (!(visible[a] || visible[b]) || data.counts[a] < leastCount || data.counts[b] < leastCount) continue;
       bands[Math.min(3, Math.floor(this.darkness[arrow] * 4))].push(arrow);
       if (++drawn >= MOST_ARROWS) break;
     }
@@ -226,14 +231,19 @@ export class LabelMap {
   }
 
   trace(a, b, head) {
-    const { pen, data } = this;
-    const [x1, y1] = this.toScreen(data.x[a], data.y[a]);
-    let [x2, y2] = this.toScreen(data.x[b], data.y[b]);
-    const length = Math.hypot(x2 - x1, y2 - y1);
-    const back = this.size(b) + 1;
+    const { pen, x, y } = this;
+    const { kx, ky, ox, oy, growth } = this.now;
+    const x1 = x[a] * kx + ox;
+    const y1 = y[a] * ky + oy;
+    let x2 = x[b] * kx + ox;
+    let y2 = y[b] * ky + oy;
+    const length = Math.sqrt((x2 - x1) ** 2 + (y2 - y1) ** 2);
+    const back = this.radius[b] * growth + 1;
     if (length <= back + head) return;
-    const [ux, uy] = [(x2 - x1) / length, (y2 - y1) / length];
-    [x2, y2] = [x2 - ux * back, y2 - uy * back];
+    const ux = (x2 - x1) / length;
+    const uy = (y2 - y1) / length;
+    x2 -= ux * back;
+    y2 -= uy * back;
     pen.moveTo(x1, y1);
     pen.lineTo(x2, y2);
     if (!head) return;
@@ -243,10 +253,11 @@ export class LabelMap {
   }
 
   paintNodes(visible, ink, accent) {
-    const { data, pen } = this;
+    const { pen, x, y, radius } = this;
+    const { kx, ky, ox, oy, growth } = this.now;
     const calm = this.selected >= 0;
     const bands = Array.from({ length: NODE_BANDS }, () => []);
-    for (let i = 0; i < data.x.length; i++)
+    for (let i = 0; i < x.length; i++)
       if (visible[i]) bands[Math.min(NODE_BANDS - 1, Math.floor(this.weight[i] * NODE_BANDS))].push(i);
     // Frequent labels stand out; all of them step back behind a chosen one.
     pen.fillStyle = calm ? ink : accent;
@@ -254,12 +265,13 @@ export class LabelMap {
       pen.globalAlpha = calm ? 0.4 : 0.4 + (0.5 * level) / (NODE_BANDS - 1);
       pen.beginPath();
       for (const i of band) {
-        const [x, y] = this.toScreen(data.x[i], data.y[i]);
-        const r = this.size(i);
-        if (r < 1.2) pen.rect(x - r, y - r, 2 * r, 2 * r);
+        const left = x[i] * kx + ox;
+        const top = y[i] * ky + oy;
+        const r = radius[i] * growth;
+        if (r < 1.2) pen.rect(left - r, top - r, 2 * r, 2 * r);
         else {
-          pen.moveTo(x + r, y);
-          pen.arc(x, y, r, 0, 7);
+          pen.moveTo(left + r, top);
+          pen.arc(left, top, r, 0, 7);
         }
       }
       pen.fill();

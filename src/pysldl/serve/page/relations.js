@@ -31,7 +31,7 @@ async function load() {
     map.setData(data);
     $("map").setAttribute("aria-label", `Map of ${data.labels.length} labels`);
     $("map").map = map;
-    listen(data);
+    listen();
   } catch (error) {
     loading = null;
     throw error;
@@ -43,16 +43,23 @@ function note(data) {
     data.basis === "gaussians"
       ? "An arrow from one label to another says that the first implies the second: its Gaussian lies within the other one."
       : "This model has no Gaussians; arrows go from rarer labels to those that their training rows also carry.";
-  return el("p", { class: "quiet" }, `${count(data.labels.length)} labels, ${count(data.source.length)} arrows. ${basis}`);
+  const shown =
+    data.labels.length < data.total
+      ? `The ${count(data.labels.length)} most frequent of ${count(data.total)} labels`
+      : `${count(data.total)} labels`;
+  return el("p", { class: "quiet" }, `${shown}, ${count(data.source.length)} arrows. ${basis}`);
 }
 
 async function choose(label) {
   const found = await get("/v1/relations", { label, limit: SHOWN });
-  const strengths = (list) => new Map(list.map((other) => [column.get(other.label), other.strength]));
-  map.select(column.get(label) ?? -1, strengths(found.implies), strengths(found.implied_by));
+  const strengths = (list) =>
+    new Map(list.filter((other) => column.has(other.label)).map((other) => [column.get(other.label), other.strength]));
+  const place = column.get(label) ?? -1; // of very many labels the rare ones have none
+  map.select(place, ...(place < 0 ? [] : [strengths(found.implies), strengths(found.implied_by)]));
+  const elsewhere = place < 0 ? " It is too rare to be on the map." : "";
   $("chosen").replaceChildren(
     el("h2", {}, found.label),
-    el("p", { class: "quiet" }, `On ${rows(found.count)} of the training data. Bars show how one-sided a relation is.`),
+    el("p", { class: "quiet" }, `On ${rows(found.count)} of the training data. Bars show how one-sided a relation is.${elsewhere}`),
     ...list("Implies", "out", found.implies, found),
     ...list("Is implied by", "in", found.implied_by, found),
   );
@@ -82,14 +89,13 @@ function list(title, kind, others, of) {
   return [heading, el("ul", { class: "arrows" }, lines)];
 }
 
-function listen(data) {
+function listen() {
   $("zoom-in").addEventListener("click", () => map.zoom(1.5));
   $("zoom-out").addEventListener("click", () => map.zoom(1 / 1.5));
   $("zoom-fit").addEventListener("click", () => map.fit());
   // Frequencies span orders of magnitude, so does the slider.
-  const most = Math.max(...data.counts, 1);
   $("frequency").addEventListener("input", () => {
-    const least = Math.round(most ** ($("frequency").value / 100));
+    const least = Math.round(map.most ** ($("frequency").value / 100));
     $("frequency-value").textContent = count(least);
     map.setLeastCount(least);
   });
