@@ -7,7 +7,7 @@ from scipy import sparse
 import pysldl.relations
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.embedding import GaussianLabelEmbedding
-from pysldl.relations import label_relations
+from pysldl.relations import counted_relations, label_relations
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +64,17 @@ def test_a_hundred_thousand_labels():
     names = np.arange(n_labels).astype(str)
     relations = label_relations(mu, log_var, Y, names, top=5, min_count=1)
     assert len(relations) == 5 and all(relation.n_both > 0 for relation in relations)
+
+
+def test_counts_decide_where_there_are_no_gaussians():
+    # Every cloud is under the sky, and two of three boats; a boat alone says nothing of clouds.
+    rows = [[1, 1, 0]] * 4 + [[0, 1, 1]] * 2 + [[0, 0, 1]] + [[0, 1, 0]]
+    Y = sparse.csr_array(np.array(rows, dtype=np.float32))
+    found = counted_relations(Y, ["cloud", "sky", "boat"])
+    assert [(r.source, r.target, r.n_both, r.n_source, r.kl) for r in found] == [
+        ("cloud", "sky", 4, 4, None),
+        ("boat", "sky", 2, 3, None),
+    ]
+    assert "KL" not in str(found) and "KL" not in found._repr_html_() and "by counts" in found._repr_html_()
+    assert str(found[0]) == "cloud implies sky (4 of 4 rows)"
+    assert len(counted_relations(Y, ["cloud", "sky", "boat"], min_count=4)) == 1

@@ -13,11 +13,13 @@ from pysldl.embedding.divergence import kl_divergence
 from pysldl.embedding.transfer import cooccurrence
 from pysldl.kernels.gaussian_pairs import pair_divergences
 
-__all__ = ["LabelRelation", "Relations", "label_relations"]
+__all__ = ["LabelRelation", "Relations", "counted_relations", "label_relations"]
 
 BLOCK_BYTES = 64 << 20
 # Up to here every label is compared with every other; of more labels only those that share a row.
 ALL_PAIRS = 20_000
+# Rows without the other label that every label is taken to have beside its own, so that two of two are not certain.
+DOUBT = 3
 
 Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 
@@ -29,9 +31,9 @@ class LabelRelation:
     Attributes
     ----------
     source, target : str
-    kl : float
-        KL(source ‖ target), small: what holds for the source holds for the target.
-    kl_reverse : float
+    kl : float or None
+        KL(source ‖ target), small: what holds for the source holds for the target. None where the counts decided.
+    kl_reverse : float or None
         KL(target ‖ source), larger: the reverse does not.
     n_source, n_target, n_both : int
         Training rows with the one, the other, and both labels.
@@ -39,8 +41,8 @@ class LabelRelation:
 
     source: str
     target: str
-    kl: float
-    kl_reverse: float
+    kl: float | None
+    kl_reverse: float | None
     n_source: int
     n_target: int
     n_both: int
@@ -51,10 +53,8 @@ class LabelRelation:
         return self.n_both / self.n_source if self.n_source else 0.0
 
     def __str__(self) -> str:
-        return (
-            f"{self.source} implies {self.target} (KL {self.kl:.2f}, reverse {self.kl_reverse:.2f}; "
-            f"{self.n_both} of {self.n_source} rows)"
-        )
+        divergence = "" if self.kl is None else f"KL {self.kl:.2f}, reverse {self.kl_reverse:.2f}; "
+        return f"{self.source} implies {self.target} ({divergence}{self.n_both} of {self.n_source} rows)"
 
 
 class Relations(list[LabelRelation]):
@@ -67,15 +67,14 @@ class Relations(list[LabelRelation]):
     def __str__(self) -> str:
         if not self:
             return "no relations"
-        columns = ("label", "implies", "KL", "reverse", "rows", "of", "share")
+        columns = ("label", "implies", *self._divergence_names(), "rows", "of", "share")
         return text_table(
             columns,
             [
                 (
                     r.source,
                     r.target,
-                    r.kl,
-                    r.kl_reverse,
+                    *self._divergences(r),
                     r.n_both,
                     r.n_source,
                     f"{r.confidence:.0%}".rjust(len("share")),
@@ -91,11 +90,19 @@ class Relations(list[LabelRelation]):
         if not self:
             return "<p>no relations</p>"
         rows = [
-            (r.source, r.target, r.kl, r.kl_reverse, f"{r.n_both} of {r.n_source}", bar(r.confidence, 1.0))
+            (r.source, r.target, *self._divergences(r), f"{r.n_both} of {r.n_source}", bar(r.confidence, 1.0))
             for r in self
         ]
         title = "Directed relations: KL small to what a label implies, larger back"
-        return html_table(title, ("label", "implies", "KL", "reverse", "rows with both", ""), rows)
+        if not self._divergence_names():
+            title = "Directed relations by counts: rows of a label that carry another, more frequent one"
+        return html_table(title, ("label", "implies", *self._divergence_names(), "rows with both", ""), rows)
+
+    def _divergence_names(self) -> tuple[str, ...]:
+        return () if any(r.kl is None for r in self) else ("KL", "reverse")
+
+    def _divergences(self, relation: LabelRelation) -> tuple[float | None, ...]:
+        return (relation.kl, relation.kl_reverse) if self._divergence_names() else ()
 
 
 def label_relations(
@@ -159,6 +166,36 @@ def label_relations(
             n_both=np.intersect1d(_row(rows_of, i), _row(rows_of, j), assume_unique=True).size,
         )
         for at, i, j in zip(order, kept[source[order]], kept[target[order]], strict=True)
+    )
+
+
+def counted_relations(
+    Y: sparse.csr_array, names: Sequence[str] | NDArray[Any], *, top: int | None = 20, min_count: int = 2
+) -> Relations:
+    """What can be said without Gaussians: labels whose rows mostly carry another, more frequent label.
+
+    For every label that other one which most of its rows carry; sorted by that share, of few rows with doubt.
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n_samples, n_labels)
+    names : sequence of str
+    top : int or None
+        How many to return.
+    min_count : int
+        Labels on fewer training rows are left out.
+    """
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    pairs = sparse.csr_array(Y.T @ Y).tocoo()
+    source, target, both = pairs.row, pairs.col, pairs.data.astype(np.int64)
+    directed = (counts[source] < counts[target]) & (counts[source] >= max(min_count, 1))
+    source, target, both = source[directed], target[directed], both[directed]
+    share = both / (counts[source] + DOUBT)
+    order = np.lexsort((target, source, -share))
+    order = order[np.sort(np.unique(source[order], return_index=True)[1])][:top]
+    return Relations(
+        LabelRelation(str(names[i]), str(names[j]), None, None, int(counts[i]), int(counts[j]), int(n))
+        for i, j, n in zip(source[order], target[order], both[order], strict=True)
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from pysldl.exceptions import DataError
 from pysldl.held_out import by_frequency
 from pysldl.memory import format_bytes
 from pysldl.persistence import Manifest
-from pysldl.relations import Relations
+from pysldl.relations import Relations, counted_relations
 
 __all__ = ["HeldOut", "ModelCard", "flat_parameters", "make_card"]
 
@@ -69,7 +70,7 @@ class ModelCard:
     held_out : HeldOut or None
         None where nothing is known; the page then says so.
     relations : Relations or None
-        None where the embedding knows no direction.
+        By divergence, or by counts where the model has no Gaussians; None where it keeps no training labels either.
     limits : list of str
         What to know before relying on the model, one sentence each.
     """
@@ -137,10 +138,18 @@ def _data(model: Any, manifest: Manifest) -> dict[str, str]:
         "labels per row": None if not n_samples else f"{counts.sum() / n_samples:.2f}",
         "training rows of a label": f"median {np.median(counts[counts > 0]):.0f}, largest {counts.max():,}",
         "updates since the fit": len(manifest.extra.get("updates", [])) or None,
-        "written": f"{manifest.created} by pysldl {manifest.library_version}",
+        "written": f"{_moment(manifest.created)} by pysldl {manifest.library_version}",
         "size": format_bytes(manifest.n_bytes),
     }
     return {key: str(value) for key, value in about.items() if value is not None}
+
+
+def _moment(created: str) -> str:
+    """To the minute; as it is where it is not what this library writes."""
+    try:
+        return datetime.fromisoformat(created).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except ValueError:
+        return created
 
 
 def _relations(model: Any) -> Relations | None:
@@ -148,7 +157,11 @@ def _relations(model: Any) -> Relations | None:
         return None
     try:
         return model.label_relations(RELATIONS_SHOWN, min_count=FEW_ROWS)
-    except DataError:
+    except DataError:  # no Gaussians
+        pass
+    try:
+        return counted_relations(model._training_labels(), model.label_names_, top=RELATIONS_SHOWN, min_count=FEW_ROWS)
+    except DataError:  # no neighbours
         return None
 
 

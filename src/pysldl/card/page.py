@@ -10,6 +10,8 @@ from pysldl.experiments.files import write_atomically
 
 __all__ = ["render_card", "write_card"]
 
+FAMILIES = {"P": "precision (P)", "R": "recall (R)"}
+
 
 def render_card(card: ModelCard) -> str:
     """The page as HTML with its style and drawings inside; equal cards give equal pages."""
@@ -43,4 +45,4 @@ def _metric_rows(metrics: dict[str, float]) -> tuple[list[str], list[tuple[str, 
     """``{"P@1": ..., "R@5": ...}`` as a table: the cutoffs, and for each metric its values at them."""
     names = list(dict.fromkeys(key.partition("@")[0] for key in metrics))
     cutoffs = sorted({key.partition("@")[2] for key in metrics}, key=int)
-    return cutoffs, [(name, [metrics.get(f"{name}@{k}") for k in cutoffs]) for name in names]
+    return cutoffs, [(FAMILIES.get(name, name), [metrics.get(f"{name}@{k}") for k in cutoffs]) for name in names]

@@ -8,9 +8,10 @@ import { showTag } from "/page/tag.js";
 
 const VIEWS = { tag: showTag, relations: showRelations, model: showModel };
 
-let facts = null;
+let routes = 0;
 
 async function route() {
+  const mine = ++routes;
   clearProblem();
   const [name, label] = location.hash.slice(1).split("/");
   const view = name in VIEWS ? name : "tag";
@@ -20,7 +21,8 @@ async function route() {
     else link.removeAttribute("aria-current");
   }
   try {
-    facts ??= await get("/v1/model");
+    const facts = await get("/v1/model"); // each time: the service may have a newer model by now
+    if (mine !== routes) return;
     $("model-name").textContent = facts.name;
     document.title = `${facts.name} · ${view[0].toUpperCase()}${view.slice(1)}`;
     await VIEWS[view](facts, label === undefined ? null : decodeURIComponent(label));

@@ -19,6 +19,7 @@ export class LabelMap {
     this.out = new Map();
     this.in = new Map();
     this.view = { x: 0.5, y: 0.5, scale: 1 };
+    this.extent = [1, 1];
     this.frame = 0;
     this.listen();
   }
@@ -39,7 +40,22 @@ export class LabelMap {
     this.darkness = new Float32Array(data.source.length);
     this.arrows.forEach((arrow, rank) => (this.darkness[arrow] = 1 - rank / this.arrows.length));
     this.grid = new Grid(data);
+    this.frameIt();
     this.fit(false);
+  }
+
+  // Where the labels that can be shown lie: their middle, and how far they reach from there.
+  frameIt() {
+    const box = [1, 1, 0, 0];
+    for (let i = 0; i < this.x.length; i++)
+      if (this.data.counts[i] > 0) {
+        box[0] = Math.min(box[0], this.x[i]);
+        box[1] = Math.min(box[1], this.y[i]);
+        box[2] = Math.max(box[2], this.x[i]);
+        box[3] = Math.max(box[3], this.y[i]);
+      }
+    this.middle = { x: (box[0] + box[2]) / 2, y: (box[1] + box[3]) / 2 };
+    this.extent = [Math.max(box[2] - box[0], 0.05), Math.max(box[3] - box[1], 0.05)];
   }
 
   setLeastCount(n) {
@@ -66,7 +82,7 @@ export class LabelMap {
   }
 
   fit(smooth = true) {
-    const whole = { x: 0.5, y: 0.5, scale: this.fitScale() };
+    const whole = { ...this.middle, scale: this.fitScale() };
     if (smooth) this.moveTo(whole);
     else {
       this.view = whole;
@@ -116,7 +132,8 @@ export class LabelMap {
 
   fitScale() {
     const [sx, sy] = this.stretch();
-    return 0.86 * Math.min((this.width || 1) / sx, (this.height || 1) / sy);
+    const [wide, high] = this.extent;
+    return 0.84 * Math.min((this.width || 1) / (sx * wide), (this.height || 1) / (sy * high));
   }
 
   // From places to the canvas: factor and offset of both axes, and what a label's radius is multiplied by.
@@ -394,8 +411,7 @@ export class LabelMap {
     const lift = (event) => {
       if (!touches.delete(event.pointerId)) return;
       spread = 0;
-      const label = moved || event.type === "pointercancel" ? -1 : this.find(...at(event));
-      if (label >= 0) this.onSelect(label);
+      if (!moved && event.type === "pointerup") this.onSelect(this.find(...at(event)));
     };
     canvas.addEventListener("pointerup", lift);
     canvas.addEventListener("pointercancel", lift);
@@ -414,6 +430,7 @@ export class LabelMap {
       else if (event.key === "+" || event.key === "=") this.zoom(1.4);
       else if (event.key === "-") this.zoom(1 / 1.4);
       else if (event.key === "0") this.fit();
+      else if (event.key === "Escape") this.onSelect(-1);
       else return;
       event.preventDefault();
     });

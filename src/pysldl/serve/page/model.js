@@ -4,7 +4,8 @@ import { $, count, el } from "/page/dom.js";
 import { lineChart } from "/page/chart.js";
 
 export function showModel(facts) {
-  if ($("model-body").childElementCount) return;
+  if ($("model-body").dataset.version === facts.version) return;
+  $("model-body").dataset.version = facts.version;
   const about = facts.fitted_on;
   const parts = [
     sheet("Data", [
@@ -27,10 +28,13 @@ export function showModel(facts) {
     quality(facts),
     calibrationPlot(facts),
     frequencyPlot(facts),
-    sheet("Parameters", [facts_list(flat(facts.parameters))]),
+    sheet("Parameters", [folded(flat(facts.parameters))]),
   ];
   $("model-body").replaceChildren(...parts.filter((part) => part !== null));
 }
+
+const SHORT = 12;
+const FAMILIES = { P: "precision (P)", R: "recall (R)" };
 
 const share = (value) => `${(100 * value).toFixed(1)} %`;
 
@@ -60,6 +64,13 @@ function facts_list(entries) {
   );
 }
 
+// A list that is long is opened by whoever wants to read it.
+function folded(entries) {
+  const n = Object.keys(entries).length;
+  if (n <= SHORT) return facts_list(entries);
+  return el("details", {}, el("summary", {}, `All ${n} of them`), facts_list(entries));
+}
+
 function quality({ calibration, held_out: held }) {
   if (!calibration) return sheet("Held-out rows", [el("p", { class: "quiet" }, "This model was not calibrated.")]);
   const found = Object.fromEntries(Object.entries(held?.metrics ?? {}).map(([name, value]) => [name, share(value)]));
@@ -83,7 +94,7 @@ function metricsTable(found) {
     ? el(
         "table",
         {},
-        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "at"), ...cutoffs.map((k) => el("th", { scope: "col" }, k)))),
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "among the best"), ...cutoffs.map((k) => el("th", { scope: "col" }, k)))),
         el(
           "tbody",
           {},
@@ -93,7 +104,7 @@ function metricsTable(found) {
               el(
                 "tr",
                 {},
-                el("th", { scope: "row" }, name),
+                el("th", { scope: "row" }, FAMILIES[name] ?? name),
                 ...cutoffs.map((k) => el("td", {}, found[`${name}@${k}`] ?? "–")),
               ),
             ),

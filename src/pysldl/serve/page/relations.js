@@ -11,6 +11,7 @@ let column = null;
 let loading = null;
 
 export async function showRelations(facts, label) {
+  if (map && map.data.version !== facts.version) loading = null; // the service has a newer model by now
   loading ??= load();
   await loading;
   map.resize();
@@ -26,12 +27,15 @@ async function load() {
   try {
     const data = await get("/v1/map");
     column = new Map(data.labels.map((name, i) => [name, i]));
-    map = new LabelMap($("map"), { onSelect: (i) => (location.hash = labelAddress(data.labels[i])) });
-    map.resize();
+    if (!map) {
+      const go = (i) => (location.hash = i < 0 ? "relations" : labelAddress(map.data.labels[i]));
+      map = new LabelMap($("map"), { onSelect: go });
+      map.resize();
+      $("map").map = map;
+      listen();
+    }
     map.setData(data);
-    $("map").setAttribute("aria-label", `Map of ${data.labels.length} labels`);
-    $("map").map = map;
-    listen();
+    $("map").setAttribute("aria-label", `Map of ${count(data.labels.length)} labels`);
   } catch (error) {
     loading = null;
     throw error;

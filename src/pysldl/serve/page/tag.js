@@ -46,7 +46,8 @@ function showLabels({ features, labels }) {
   $("tag-status").textContent =
     features === 0
       ? "The model knows none of these words: these are simply the most frequent labels."
-      : `${features} known terms. ${chosen.length} of ${labels.length} labels are likely enough to be assigned. ` +
+      : `${features === 1 ? "1 known term" : `${features} known terms`}. ` +
+        `${chosen.length} of ${labels.length} labels ${chosen.length === 1 ? "is" : "are"} likely enough to be assigned. ` +
         "Open one to see why.";
   const largest = Math.max(...labels.map((label) => label.score), 1e-9);
   const line = (label) => labelLine(label, calibrated ? label.probability : label.score / largest, calibrated);
@@ -79,6 +80,8 @@ async function toggle(button, region, label) {
   try {
     region.append(...reasons(await post("/v1/explain", { input: tagged, label })));
   } catch (error) {
+    button.setAttribute("aria-expanded", "false");
+    region.hidden = true;
     showProblem(error);
   }
 }
