@@ -20,7 +20,7 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     """A table for a notebook, light or dark: it takes the colours of its surroundings. Numbers go to the right."""
     lines = [
         '<table style="border-collapse:collapse;color:inherit;font-size:0.95em;margin:0.3em 0 0.8em">',
-        f'<caption style="text-align:left;caption-side:top;padding:0.2em 0;color:inherit">{_html(title)}</caption>',
+        f'<caption style="text-align:left;caption-side:top;padding:0.2em 0;color:inherit;white-space:nowrap">{_html(title)}</caption>',
         "<thead><tr>",
         *(f'<th scope="col" style="{_CELL}text-align:left;opacity:0.7">{_html(column)}</th>' for column in columns),
         "</tr></thead><tbody>",
