@@ -7,6 +7,7 @@ from typing import Any
 __all__ = ["Markup", "bar", "html_table", "text_table"]
 
 _CELL = "padding:0.15em 0.9em 0.15em 0;vertical-align:top;background:transparent;border:0;"
+_CAPTION = "text-align:left;caption-side:top;padding:0.2em 0;color:inherit;white-space:nowrap"
 _BAR = "display:inline-block;height:0.7em;min-width:1px;border-radius:1px;"
 _COLOURS = {True: "#2f7fc1", False: "#c8562b"}
 _LONGEST_CELL = 60
@@ -20,7 +21,7 @@ def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     """A table for a notebook, light or dark: it takes the colours of its surroundings. Numbers go to the right."""
     lines = [
         '<table style="border-collapse:collapse;color:inherit;font-size:0.95em;margin:0.3em 0 0.8em">',
-        f'<caption style="text-align:left;caption-side:top;padding:0.2em 0;color:inherit;white-space:nowrap">{_html(title)}</caption>',
+        f'<caption style="{_CAPTION}">{_html(title)}</caption>',
         "<thead><tr>",
         *(f'<th scope="col" style="{_CELL}text-align:left;opacity:0.7">{_html(column)}</th>' for column in columns),
         "</tr></thead><tbody>",
