@@ -16,7 +16,7 @@ from webdriver import ENTER, Browser
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
 ARTEFACTS = Path(os.environ.get("PYSLDL_ARTEFACTS", Path(__file__).parents[2] / "build" / "screenshots"))
-DOWN = "\ue015"
+DOWN, ESCAPE = "\ue015", "\ue00c"
 SIZES = {"desk": (1280, 900), "hand": (390, 844)}
 TEXT = "Distant cloud and rain: a rainbow under the old sky."
 
@@ -140,6 +140,8 @@ def test_the_map_answers_to_the_hand(browser: Browser, service: Service) -> None
     browser.press("#map", "0")
     whole = "document.getElementById('map').map.fitScale()"
     browser.wait_for(f"Math.abs({scale} - {whole}) < 1e-6")
+    browser.press("#map", ESCAPE)
+    browser.wait_for("document.getElementById('map').map.selected === -1 && location.hash === '#relations'")
     browser.run("const s = document.getElementById('frequency'); s.value = 60; s.dispatchEvent(new Event('input'))")
     least = browser.run("return document.getElementById('map').map.leastCount")
     assert least > 1
@@ -151,6 +153,7 @@ def test_the_map_answers_to_the_hand(browser: Browser, service: Service) -> None
 def test_what_the_model_is(browser: Browser, service: Service) -> None:
     browser.open(f"{service.address}/#model")
     browser.wait_for("document.querySelectorAll('.plot').length === 2")
+    browser.press("#model-body summary", ENTER)
     said = browser.run("return document.getElementById('model-body').innerText")
     assert "world" in said and "400" in said and "embedding.n_components" in said and "nDCG" in said
     keep(browser, "model")

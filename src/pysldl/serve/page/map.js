@@ -91,6 +91,7 @@ export class LabelMap {
   }
 
   zoom(factor, x = this.width / 2, y = this.height / 2) {
+    this.journey = null; // whoever takes hold of the map is not carried on
     const scale = Math.min(Math.max(this.view.scale * factor, this.fitScale() * 0.5), this.fitScale() * 60);
     const before = this.toWorld(x, y);
     this.view = { ...this.view, scale };
@@ -100,6 +101,7 @@ export class LabelMap {
   }
 
   pan(dx, dy) {
+    this.journey = null;
     const [x, y] = this.toWorld(this.width / 2 + dx, this.height / 2 + dy);
     this.view = { ...this.view, x, y };
     this.draw();
