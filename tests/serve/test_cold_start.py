@@ -1,4 +1,4 @@
-"""What a service does not wait for before its first answer."""
+"""What a service does not wait for before its first answers."""
 
 import subprocess
 import sys
@@ -33,6 +33,8 @@ model = ModelSource(Path(sys.argv[1])).current
 model.warm_up()
 answer = model.predict(model.features([sys.argv[2]], "text"), 3, None, None)
 assert len(answer[0]["labels"]) == 3, answer
+assert len(model.map()["x"]) == len(model.labels)
+assert model.relations(model.labels[0], 3)["label"] == model.labels[0]
 print(*[name for name in sys.argv[3:] if name in sys.modules])
 """
 

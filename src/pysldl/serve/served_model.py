@@ -259,11 +259,9 @@ class ServedModel:
         except (AttributeError, DataError) as error:
             raise ServiceError("not_supported", "This model keeps no training labels to relate labels by.") from error
         embedding = self.classifier.embedding_
-        return LabelGraph(
-            getattr(embedding, "components_", None),
-            getattr(embedding, "log_variances_", None),
-            Y,
-        )
+        vectors = getattr(embedding, "components_", None)
+        means = vectors if isinstance(vectors, np.ndarray) else None  # labels that are their own codes lie nowhere
+        return LabelGraph(means, getattr(embedding, "log_variances_", None), Y)
 
     def relations(self, label: str, limit: int) -> dict[str, Any]:
         """Labels that one label implies, and those that imply it."""
