@@ -18,6 +18,7 @@ from pysldl.device import computing_on
 from pysldl.exceptions import DataError
 from pysldl.explanation import Explanation, FeatureTerm, Neighbor
 from pysldl.kernels.lengths import unit_rows
+from pysldl.standard import standardized
 
 __all__ = ["LabelAnswers", "StagedAnswers"]
 
@@ -93,6 +94,8 @@ class StagedAnswers(LabelAnswers):
 
     normalize: bool
     device: str
+    feature_means_: NDArray[Any] | None = None  # as in a model that an earlier version saved
+    feature_scales_: NDArray[Any] | None = None
     mapping_: Any
     decoder_: Any
     ranker_: Any
@@ -102,11 +105,12 @@ class StagedAnswers(LabelAnswers):
         return SPARSE_BLOCK if self.decoder_.scores_are_sparse else super()._rows_at_once()
 
     def _score_rows(self, X: Any) -> Any:
-        with computing_on(self.device):
-            return self._score_through_stages(X)
+        return self._score_scaled(self._scaled(X))
 
     def _scaled(self, X: Any) -> Any:
-        """Rows of length 1, if asked for. Rows that have it already, as those of tf-idf do, are not copied."""
+        """Standard features and rows of length 1, where asked for; rows of length 1, as of tf-idf, are not copied."""
+        if self.feature_means_ is not None:
+            X = standardized(X, self.feature_means_, self.feature_scales_)
         return unit_rows(X) if self.normalize else X
 
     def _rows_to_decode(self, X: Any) -> Any:
@@ -116,8 +120,11 @@ class StagedAnswers(LabelAnswers):
         codes = self.mapping_.predict(X)
         return CodedRows(codes, X) if self.decoder_.works_on == "both" else codes
 
+    def _score_scaled(self, X: Any) -> Any:
+        with computing_on(self.device):
+            return self._score_through_stages(X)
+
     def _score_through_stages(self, X: Any) -> Any:
-        X = self._scaled(X)
         codes = self._rows_to_decode(X)
         if self.ranker_ is None:
             return self.decoder_.scores(codes)
@@ -153,7 +160,7 @@ class StagedAnswers(LabelAnswers):
             constant = float(self.mapping_.intercept_ @ evidence.direction)
         score, meaning = evidence.score, evidence.meaning
         if self.ranker_ is not None:
-            score = float(self._score_rows(X)[0, column])
+            score = float(self._score_scaled(X)[0, column])
             by_feature, constant = self.ranker_.terms(column, features)
             meaning = "linear score of the ranker"
         terms = values * by_feature

@@ -25,6 +25,7 @@ from pysldl.memory import fits_in_memory, require_memory
 from pysldl.online import OnlineLearning
 from pysldl.progress import ProgressCallback
 from pysldl.relations import Relations, label_relations
+from pysldl.standard import are_measurements, column_scales
 
 __all__ = ["SLDLClassifier"]
 
@@ -50,6 +51,9 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         Each of the four stages may be a :class:`~pysldl.by_size.BySize`: one for small problems, another for large.
     normalize : bool
         Scale every row of X to length 1, as the paper does.
+    standardize : bool or None
+        Before that, bring every feature to mean 0 and deviation 1, those of the rows of ``fit``. None: where more than
+        half of the values are not zero, as among measurements and unlike in texts.
     calibrate : bool
         Learn the threshold of ``predict`` and the probabilities of ``predict_proba``, from the scores that up to
         5,000 training rows get when they are left out.
@@ -72,6 +76,8 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     ----------
     embedding_, mapping_, decoder_
         The fitted stages.
+    feature_means_, feature_scales_ : ndarray of shape (n_features,) or None
+        Where features are standardised.
     label_names_, label_counts_, n_features_in_, feature_names_, calibration_
         See :class:`~pysldl.base.LabelRanker`.
 
@@ -89,6 +95,8 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
 
     _saved_state = (
         *LabelRanker._saved_state,
+        "feature_means_",
+        "feature_scales_",
         "embedding_",
         "mapping_",
         "decoder_",
@@ -106,6 +114,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         ranker: LinearRanker | None = None,
         *,
         normalize: bool = True,
+        standardize: bool | None = False,
         calibrate: bool = True,
         online: bool = False,
         vectorizer: Any = None,
@@ -119,6 +128,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         self.decoder = decoder
         self.ranker = ranker
         self.normalize = normalize
+        self.standardize = standardize
         self.calibrate = calibrate
         self.online = online
         self.vectorizer = vectorizer
@@ -141,6 +151,9 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         self.decoder_ = self._seeded(decoder, rng)
         self.ranker_: LinearRanker | None = None if ranker is None else clone(ranker)
         self._require_memory(X, Y)
+        self.feature_means_ = self.feature_scales_ = None
+        if self.standardize or (self.standardize is None and are_measurements(X)):
+            self.feature_means_, self.feature_scales_ = column_scales(X)
         X = self._scaled(X)
         held = None
         calibrates = self.calibrate and self.target_kind_ != "classes" and self.ranker_ is None

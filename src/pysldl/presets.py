@@ -34,7 +34,8 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         trained.
         ``"accurate"``: on large problems the same neighbours propose labels, and a linear ranker orders them. On small
         ones (up to 1,000 labels, and 2²⁵ rows times labels) labels are their own codes, and votes of the rows near in
-        codes and features are mixed with a linear read-out; all weights are chosen on training rows.
+        codes and features are mixed with a linear read-out; all weights are chosen on training rows. Features that
+        are measurements rather than words are standardised.
     **overrides
         Parameters to change, nested ones by scikit-learn's double underscore: ``decoder__n_neighbors=50``.
 
@@ -102,6 +103,7 @@ def _accurate() -> SLDLClassifier:
             large=FeatureNeighborDecoder(n_neighbors=100, n_terms=16, index_terms=50, temperature=None),
         ),
         BySize(small=None, large=LinearRanker(n_candidates=75)),
+        standardize=None,
         random_state=0,
     )
 

@@ -117,7 +117,8 @@ def test_rows_of_labels(world, plain):
     np.testing.assert_array_equal(~own[own < 0], np.setdiff1d(offered, [*carried, 2, 5]))
 
 
-def test_margins(world, plain):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_margins(world, plain, weighted):
     X, Y = world
     candidates = np.random.default_rng(3).permuted(np.tile(np.arange(Y.shape[1]), (Y.shape[0], 1)), axis=1)
     candidates = candidates[:, : 2 * Y.shape[1] // 3].astype(np.int32)
@@ -125,6 +126,8 @@ def test_margins(world, plain):
     Y = sparse.csr_array(Y.toarray() * (np.arange(Y.shape[1]) != 4), dtype=np.float32)  # and one that no row has
     problems = rows_of_labels(candidates, Y)
     settings = {"max_epochs": 2000, "tol": 1e-4, "min_weight": 0.0}
+    if weighted:
+        settings["of_positives"] = np.random.default_rng(4).uniform(1, 5, Y.shape[1]).astype(np.float32)
     fast, slow = fit_margins(X, problems, **settings), plain(fit_margins, X, problems, **settings)
     np.testing.assert_allclose(fast[0].toarray(), slow[0].toarray(), atol=2e-3)
     np.testing.assert_allclose(fast[1], slow[1], atol=2e-3)

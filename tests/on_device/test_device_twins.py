@@ -114,7 +114,7 @@ def test_scores_of_candidates(both, world):
     np.testing.assert_allclose(plain, card, rtol=1e-4, atol=1e-5)
 
 
-def margin_loss(X, problems, W, bias, C):
+def margin_loss(X, problems, W, bias, C, of_positives):
     """The ranker's objective, summed over its labels, written as it stands."""
     total = 0.0
     for label in range(len(problems.indptr) - 1):
@@ -124,22 +124,24 @@ def margin_loss(X, problems, W, bias, C):
             continue
         w = W[[label]].toarray().ravel().astype(float)
         short = np.maximum(0, 1 - signs * (X[np.where(rows >= 0, rows, ~rows)] @ w + bias[label]))
-        total += 0.5 * w @ w + 0.5 * (bias[label] - WITHOUT_EVIDENCE) ** 2 / BIAS_FREEDOM + C * short @ short
+        total += 0.5 * w @ w + 0.5 * (bias[label] - WITHOUT_EVIDENCE) ** 2 / BIAS_FREEDOM
+        total += C * np.where(signs > 0, of_positives[label], 1) @ short**2
     return total
 
 
-@pytest.mark.parametrize("C", [0.3, 3.0])
-def test_classifiers_reach_the_optimum_at_least_as_well(both, world, C):
+@pytest.mark.parametrize(("C", "most"), [(0.3, 1), (3.0, 1), (1.0, 5)])
+def test_classifiers_reach_the_optimum_at_least_as_well(both, world, C, most):
     X, Y = world
     rng = np.random.default_rng(6)
     candidates = np.stack([rng.permutation(25)[:8] for _ in range(300)]).astype(np.int32)
     Y = sparse.csr_array(Y.multiply(np.arange(25) != 4))  # a label without positives
     problems = rows_of_labels(candidates, Y)
-    settled = fit_margins(X, problems, C=C, max_epochs=3000, tol=1e-6, min_weight=0.0)
-    plain, card = both(lambda: fit_margins(X, problems, C=C, min_weight=0.0))
-    best = margin_loss(X, problems, *settled, C)
-    assert margin_loss(X, problems, *card, C) <= best * (1 + 1e-3)
-    assert margin_loss(X, problems, *card, C) <= margin_loss(X, problems, *plain, C) * (1 + 1e-5)
+    costs = {"C": C, "of_positives": rng.uniform(1, most, 25).astype(np.float32)}
+    settled = fit_margins(X, problems, max_epochs=3000, tol=1e-6, min_weight=0.0, **costs)
+    plain, card = both(lambda: fit_margins(X, problems, min_weight=0.0, **costs))
+    best = margin_loss(X, problems, *settled, **costs)
+    assert margin_loss(X, problems, *card, **costs) <= best * (1 + 1e-3)
+    assert margin_loss(X, problems, *card, **costs) <= margin_loss(X, problems, *plain, **costs) * (1 + 1e-5)
     pruned = both(lambda: fit_margins(X, problems, C=C, min_weight=0.1))[1][0]
     assert 0 < pruned.nnz < card[0].nnz and np.abs(pruned.data).min() >= 0.1
 

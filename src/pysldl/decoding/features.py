@@ -1,4 +1,4 @@
-"""Votes of the nearest neighbours in the original features, through an inverted index."""
+"""Votes of the nearest neighbours in the original features."""
 
 from typing import Any, Self
 
@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
-from pysldl.decoding.votes import NEIGHBORS, TEMPERATURES, best_votes, shares, vote_shares
+from pysldl.decoding.index import ExactIndex, unit_rows
+from pysldl.decoding.votes import NEIGHBORS, TEMPERATURES, best_votes, shares, vote_shares, without_strangers
 from pysldl.kernels import say_what_is_missing, with_small_indices
 from pysldl.kernels.postings import heaviest_terms, search_postings
 from pysldl.kernels.voting import vote_top
@@ -18,16 +19,17 @@ CHOOSING_ROWS = 3000
 
 
 class FeatureNeighborDecoder(Decoder):
-    """Neighbours by cosine of sparse features; no embedding and no mapping are needed, and nothing is trained.
+    """Neighbours by cosine of the features; no embedding and no mapping are needed, and nothing is trained.
 
-    Only the heaviest terms of a query are looked up, so a search touches the rows that share an informative word and
-    no others. Neighbours vote with ``exp((s - s_max) / temperature)``.
+    Sparse features go through an inverted index: only the heaviest terms of a query are looked up, so a search touches
+    the rows that share an informative word and no others. Dense ones are compared with every row. Neighbours vote with
+    ``exp((s - s_max) / temperature)``.
 
     Parameters
     ----------
     n_neighbors : int or None
     n_terms : int
-        Terms of a query that are looked up: more cost more and find a little more.
+        Terms of a sparse query that are looked up: more cost more and find a little more.
     index_terms : int or None
         Heaviest terms of every training row that are indexed; None for all. Fewer make the index smaller and the search
         faster.
@@ -39,8 +41,10 @@ class FeatureNeighborDecoder(Decoder):
     ----------
     n_neighbors_, temperature_
         As given or chosen.
-    postings_ : csr_array of shape (n_features, n_samples)
-        The training rows, transposed: for each feature the rows that have it among their heaviest.
+    postings_ : csr_array of shape (n_features, n_samples) or None
+        Sparse training rows, transposed: for each feature the rows that have it among their heaviest.
+    vectors_ : ndarray of shape (n_samples, n_features), float32, or None
+        Dense training rows.
     Y_ : csr_array of shape (n_samples, n_labels)
     prior_ : csr_array of shape (1, n_labels)
         The answer for a row that shares no term with any training row.
@@ -48,7 +52,9 @@ class FeatureNeighborDecoder(Decoder):
 
     works_on = "features"
     scores_are_sparse = True
-    _saved_state = ("n_neighbors_", "temperature_", "postings_", "Y_", "prior_")
+    _saved_state = ("n_neighbors_", "temperature_", "postings_", "vectors_", "Y_", "prior_")
+    postings_: Any
+    vectors_: NDArray[np.float32] | None = None  # as in a model that an earlier version saved
 
     def __init__(
         self,
@@ -74,7 +80,11 @@ class FeatureNeighborDecoder(Decoder):
         say_what_is_missing()
         self.n_neighbors_ = min(asked, Y.shape[0])
         self.temperature_ = float(self._given("temperature", TEMPERATURES))
-        self.postings_ = self._postings_of(Z)
+        self.postings_, self.vectors_ = None, None
+        if sparse.issparse(Z):
+            self.postings_ = self._postings_of(Z)
+        else:
+            self.vectors_ = unit_rows(Z)
         self.Y_ = Y
         self.prior_ = label_prior(Y)
         return self
@@ -82,7 +92,10 @@ class FeatureNeighborDecoder(Decoder):
     def extend(self, Z: Any, Y: sparse.csr_array) -> Self:
         """Index further rows ``Z`` behind the present ones, as a fit to all would; ``Y`` holds the labels of all."""
         self.n_neighbors_ = min(self._given("n_neighbors", NEIGHBORS), Y.shape[0])
-        self.postings_ = with_small_indices(sparse.hstack([self.postings_, self._postings_of(Z)], format="csr"))
+        if self.vectors_ is not None:
+            self.vectors_ = np.vstack([self.vectors_, unit_rows(_array(Z))])
+        else:
+            self.postings_ = with_small_indices(sparse.hstack([self.postings_, self._postings_of(Z)], format="csr"))
         self.Y_ = Y
         self.prior_ = label_prior(Y)
         return self
@@ -130,7 +143,10 @@ class FeatureNeighborDecoder(Decoder):
         ]
         total = float(contributions.sum()) if there.any() else float(self.prior_[0, label])
         share = contributions[voted] / total if total > 0 else contributions[voted]
-        direction = np.asarray(self.postings_[:, neighbors[0, voted]] @ share).ravel()
+        if self.vectors_ is not None:
+            direction = share @ self.vectors_[neighbors[0, voted]]
+        else:
+            direction = np.asarray(self.postings_[:, neighbors[0, voted]] @ share).ravel()
         return LatentEvidence(total, votes, direction, "similarity to the neighbours that carry the label")
 
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
@@ -147,7 +163,12 @@ class FeatureNeighborDecoder(Decoder):
         return with_small_indices(sparse.csr_array(with_small_indices(rows).T))
 
     def _search(self, Z: Any, leave_out: NDArray[np.integer] | None) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        return search_postings(self._queries(Z), self.postings_, self.n_neighbors_, leave_out)
+        if self.vectors_ is None:
+            return search_postings(self._queries(Z), self.postings_, self.n_neighbors_, leave_out)
+        k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - (leave_out is not None)))
+        index = ExactIndex()
+        index.vectors_ = self.vectors_
+        return without_strangers(*index.nearest(unit_rows(_array(Z)), k, leave_out=leave_out))
 
     def _vote_top(
         self, found: tuple[NDArray[np.int32], NDArray[np.float32]], m: int
@@ -157,3 +178,7 @@ class FeatureNeighborDecoder(Decoder):
 
 def _float32(X: Any) -> sparse.csr_array:
     return sparse.csr_array(X if sparse.issparse(X) else np.atleast_2d(X), dtype=np.float32)
+
+
+def _array(X: Any) -> NDArray[Any]:
+    return np.atleast_2d(X.toarray() if sparse.issparse(X) else X)

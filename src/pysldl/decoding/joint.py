@@ -9,9 +9,10 @@ from scipy import sparse
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
 from pysldl.decoding.index import ExactIndex, unit_rows
-from pysldl.decoding.votes import quality, shares, vote_shares
+from pysldl.decoding.votes import quality, shares, vote_shares, without_strangers
 from pysldl.exceptions import DataError
 from pysldl.kernels import say_what_is_missing, with_small_indices
+from pysldl.kernels.lengths import unit_rows as unit_sparse_rows
 from pysldl.kernels.nearest import pair_products
 from pysldl.kernels.postings import heaviest_terms, search_postings
 from pysldl.kernels.voting import vote_top
@@ -209,7 +210,7 @@ class JointNeighborDecoder(Decoder):
         """Neighbours by both parts and their similarities, best first; -1 where there are fewer."""
         k = max(1, min(max(self.n_neighbors_, at_least), self.Y_.shape[0] - (leave_out is not None)))
         if self.postings_ is None:
-            return _without_strangers(*self._index().nearest(_joined(Z, self.weight_), k, leave_out=leave_out))
+            return without_strangers(*self._index().nearest(_joined(Z, self.weight_), k, leave_out=leave_out))
         pairs, of_codes, of_features = self._union(unit_rows(Z.codes), _unit_features(Z.features), leave_out, k)
         return _best_pairs(pairs, self.weight_ * of_codes + np.float32(1 - self.weight_) * of_features, k)
 
@@ -283,13 +284,7 @@ def _best_pairs(pairs: NDArray[np.int32], similarities: NDArray[np.float32], k: 
     """The k most similar of every row, best first, of equals the lower row."""
     similarities = np.where(pairs < 0, np.float32(-np.inf), similarities)
     order = np.argsort(-similarities, axis=1, kind="stable")[:, :k]
-    return _without_strangers(np.take_along_axis(pairs, order, axis=1), np.take_along_axis(similarities, order, axis=1))
-
-
-def _without_strangers(neighbors: NDArray[np.int32], similarities: NDArray[np.float32]) -> Found:
-    """A row that is similar in nothing has no neighbours: -1, similarity 0."""
-    strange = np.logical_not(similarities > 0)
-    return np.where(strange, np.int32(-1), neighbors), np.where(strange, np.float32(0.0), similarities)
+    return without_strangers(np.take_along_axis(pairs, order, axis=1), np.take_along_axis(similarities, order, axis=1))
 
 
 def _array(features: Any) -> NDArray[Any]:
@@ -302,15 +297,5 @@ def _values(features: Any) -> NDArray[Any]:
 
 def _unit_features(features: Any) -> sparse.csr_array:
     """Features as CSR in single precision, rows of length 1."""
-    rows = sparse.csr_array(features if sparse.issparse(features) else np.atleast_2d(features), dtype=np.float32)
-    lengths = np.sqrt(
-        np.bincount(_row_of_value(rows), weights=rows.data.astype(np.float64) ** 2, minlength=rows.shape[0])
-    )
-    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0).astype(np.float32)
-    return with_small_indices(
-        sparse.csr_array((rows.data * np.repeat(scale, np.diff(rows.indptr)), rows.indices, rows.indptr), rows.shape)
-    )
-
-
-def _row_of_value(rows: sparse.csr_array) -> NDArray[np.intp]:
-    return np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    rows = features if sparse.issparse(features) else np.atleast_2d(features)
+    return with_small_indices(unit_sparse_rows(sparse.csr_array(rows, dtype=np.float32)))

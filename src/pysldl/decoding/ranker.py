@@ -6,12 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.decoding.means import LabelMeans
 from pysldl.decoding.votes import quality
 from pysldl.exceptions import DataError
 from pysldl.kernels import say_what_is_missing
 from pysldl.kernels.candidates import score_candidates
 from pysldl.kernels.margins import fit_margins
-from pysldl.kernels.problems import LabelRows, rows_of_labels
+from pysldl.kernels.problems import LabelRows, each_once, rows_of_labels
+from pysldl.metrics import inverse_propensity
 from pysldl.stage import Stage
 
 __all__ = ["LinearRanker"]
@@ -20,6 +22,7 @@ VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0)
 FAINTEST_VOTE = 1e-3
 FREQUENT_TRIED, MOST_FREQUENT = (5, 10, 20), 40
 RECALL_SPARED = 0.005
+TYPICAL_TRIED, WORTH_TRYING = 25, 0.02
 REFIT_BELOW = 20_000
 
 
@@ -39,8 +42,15 @@ class LinearRanker(Stage):
         Labels with the most training rows that every row gets as candidates beside them: rows with few words have
         few neighbours, and a few labels may be on most rows. None: as few as find half a point of recall less than
         forty do, on rows held out.
+    n_typical : int or None
+        Labels that a row gets as candidates because it is like the mean of their rows, see
+        :class:`~pysldl.decoding.means.LabelMeans`. None: 25 where they find two points of recall more, else none.
     C : float
         Weight of the errors against the size of the weights.
+    propensity : tuple of two floats, optional
+        Constants (A, B) of the labels' propensities, see :func:`~pysldl.metrics.inverse_propensity`; (0.55, 1.5) is
+        customary. An error on a row that has a label then counts by the label's inverse propensity, and the power is
+        chosen by propensity-scored metrics: rare labels are favoured.
     max_epochs, tol, min_weight
         See :func:`~pysldl.kernels.margins.fit_margins`.
     held_out : int
@@ -52,19 +62,25 @@ class LinearRanker(Stage):
     W_ : csr_array of shape (n_labels, n_features), float32
     bias_ : ndarray of shape (n_labels,)
     frequent_ : ndarray of shape (n_frequent,), int32
+    means_ : LabelMeans or None
+    n_typical_ : int
     vote_power_ : float
     candidate_recall_ : float
         Part of the held-out rows' labels that are among their candidates: no ranker can find more.
     """
 
-    _saved_state = ("W_", "bias_", "frequent_", "vote_power_", "candidate_recall_")
+    _saved_state = ("W_", "bias_", "frequent_", "means_", "n_typical_", "vote_power_", "candidate_recall_")
+    means_: LabelMeans | None = None  # as in a model that an earlier version saved
+    n_typical_ = 0
 
     def __init__(
         self,
         n_candidates: int = 50,
         *,
         n_frequent: int | None = None,
+        n_typical: int | None = None,
         C: float = 1.0,
+        propensity: tuple[float, float] | None = None,
         max_epochs: int = 5,
         tol: float = 0.1,
         min_weight: float = 0.1,
@@ -72,7 +88,9 @@ class LinearRanker(Stage):
     ) -> None:
         self.n_candidates = n_candidates
         self.n_frequent = n_frequent
+        self.n_typical = n_typical
         self.C = C
+        self.propensity = propensity
         self.max_epochs = max_epochs
         self.tol = tol
         self.min_weight = min_weight
@@ -102,14 +120,17 @@ class LinearRanker(Stage):
         say_what_is_missing()
         held = rng.permutation(X.shape[0])[: max(1, min(self.held_out, X.shape[0] // 10))]
         self.frequent_ = self._frequent(Y, labels[held], Y[held])
-        self._fit_classifiers(X, rows_of_labels(labels, Y, everywhere=self.frequent_, left_out=held))
+        self._fit_means(X, Y, labels, held)
         self.held_rows_ = held
-        self.held_labels_, held_votes = self.with_frequent(labels[held], votes[held])
-        self.vote_power_ = self._best_power(X[held], Y[held], self.held_labels_, held_votes)
+        self.held_labels_, held_votes = self.with_more(X[held], labels[held], votes[held])
+        if self.means_ is not None:
+            labels = np.hstack([labels, self.means_.candidates(X, self.n_typical_)])
+        self._fit_classifiers(X, Y, rows_of_labels(labels, Y, everywhere=self.frequent_, left_out=held))
+        self.vote_power_ = self._best_power(X[held], Y[held], self.held_labels_, held_votes, self.cost_of_labels(Y))
         self.held_scores_ = self.scores(X[held], self.held_labels_, held_votes)
         self.candidate_recall_ = _recall(self.held_labels_, Y[held])
         if X.shape[0] < REFIT_BELOW:
-            self._fit_classifiers(X, rows_of_labels(labels, Y, everywhere=self.frequent_))
+            self._fit_classifiers(X, Y, rows_of_labels(labels, Y, everywhere=self.frequent_))
         return self
 
     def _frequent(
@@ -121,16 +142,39 @@ class LinearRanker(Stage):
         by_count = most[counts[most] > 0].astype(np.int32)
         if self.n_frequent is not None:
             return by_count
-        tries = [n for n in FREQUENT_TRIED if n < len(by_count)]
-        enough = _recall(_beside(held_labels, by_count), held_Y) - RECALL_SPARED
-        n = next((n for n in tries if _recall(_beside(held_labels, by_count[:n]), held_Y) >= enough), len(by_count))
-        return by_count[:n]
 
-    def with_frequent(
-        self, labels: NDArray[np.int32], votes: NDArray[np.float32]
+        def recall_with(n: int) -> float:
+            return _recall(each_once(np.hstack([held_labels, np.tile(by_count[:n], (len(held_labels), 1))])), held_Y)
+
+        tries = [n for n in FREQUENT_TRIED if n < len(by_count)]
+        enough = recall_with(len(by_count)) - RECALL_SPARED
+        return by_count[: next((n for n in tries if recall_with(n) >= enough), len(by_count))]
+
+    def _fit_means(
+        self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], held: NDArray[np.intp]
+    ) -> None:
+        """The means of the labels, the rows ``held`` left out, if they are asked for or find what nothing else does."""
+        n_typical = TYPICAL_TRIED if self.n_typical is None else self.n_typical
+        self.means_, self.n_typical_ = None, 0
+        if n_typical == 0:
+            return
+        means = LabelMeans().fit(X, _without_labels(Y, held))
+        if self.n_typical is None:
+            before = each_once(np.hstack([labels[held], self._everywhere(len(held))]))
+            after = each_once(np.hstack([before, means.candidates(X[held], n_typical)]))
+            if _recall(after, Y[held]) < _recall(before, Y[held]) + WORTH_TRYING:
+                return
+        self.means_, self.n_typical_ = means, n_typical
+
+    def _everywhere(self, n_rows: int) -> NDArray[np.int32]:
+        return np.tile(self.frequent_, (n_rows, 1))
+
+    def with_more(
+        self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Candidates with the most frequent labels added, each once; an added one has no vote."""
-        extended = _beside(labels, self.frequent_)
+        """Candidates with the typical and the most frequent labels added, each once; an added one has no vote."""
+        typical = [] if self.means_ is None else [self.means_.candidates(X, self.n_typical_)]
+        extended = each_once(np.hstack([labels, *typical, self._everywhere(len(labels))]))
         return extended, np.pad(votes, ((0, 0), (0, extended.shape[1] - votes.shape[1])))
 
     def scores(self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -141,7 +185,7 @@ class LinearRanker(Stage):
         self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The candidates of a decoder, those that are added to them, and the final scores of all."""
-        labels, votes = self.with_frequent(labels, votes)
+        labels, votes = self.with_more(X, labels, votes)
         return labels, self.scores(X, labels, votes)
 
     def terms(self, label: int, features: NDArray[np.integer]) -> tuple[NDArray[np.float32], float]:
@@ -154,23 +198,43 @@ class LinearRanker(Stage):
 
     def memory(self, n_samples: int, n_features: int) -> int:
         """Bytes at the peak: candidates and votes, the rows of every label, and the dense vectors of every thread."""
-        width = self.n_candidates + (MOST_FREQUENT if self.n_frequent is None else self.n_frequent)
+        width = self.n_candidates
+        width += MOST_FREQUENT if self.n_frequent is None else self.n_frequent
+        width += TYPICAL_TRIED if self.n_typical is None else self.n_typical
         return 20 * n_samples * width + 16 * 9 * n_features
 
-    def _fit_classifiers(self, X: sparse.csr_array, problems: LabelRows) -> None:
+    def _fit_classifiers(self, X: sparse.csr_array, Y: sparse.csr_array, problems: LabelRows) -> None:
         self.W_, self.bias_ = fit_margins(
-            X, problems, C=self.C, max_epochs=self.max_epochs, tol=self.tol, min_weight=self.min_weight
+            X,
+            problems,
+            C=self.C,
+            of_positives=self.cost_of_labels(Y),
+            max_epochs=self.max_epochs,
+            tol=self.tol,
+            min_weight=self.min_weight,
         )
 
+    def cost_of_labels(self, Y: sparse.csr_array) -> NDArray[np.float32] | None:
+        """How much more an error counts on a row that has the label, (n_labels,); None: for no label more."""
+        if self.propensity is None:
+            return None
+        A, B = self.propensity
+        return inverse_propensity(Y, A, B).astype(np.float32)
+
     def _best_power(
-        self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]
+        self,
+        X: sparse.csr_array,
+        Y: sparse.csr_array,
+        labels: NDArray[np.int32],
+        votes: NDArray[np.float32],
+        inv_propensity: NDArray[np.float32] | None,
     ) -> float:
         linear = score_candidates(X, labels, self.W_, self.bias_)
 
         def of_power(power: float) -> float:
             order = np.argsort(-_mixed(linear, votes, power), axis=1, kind="stable")[:, :5]
             best = np.take_along_axis(labels, order, axis=1)
-            return quality(Y, _padded(best, 5))
+            return quality(Y, _padded(best, 5), inv_propensity)
 
         return max(VOTE_POWERS, key=of_power)
 
@@ -183,12 +247,11 @@ def _mixed(linear: NDArray[np.float32], votes: NDArray[np.float32], power: float
     return np.where(np.isneginf(linear), -np.inf, mixed).astype(np.float32)
 
 
-def _beside(labels: NDArray[np.int32], more: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Candidates of every row with ``more`` behind them, -1 in place of those that are there already."""
-    extended = np.hstack([labels, np.tile(more, (len(labels), 1))])
-    for place, label in enumerate(more, start=labels.shape[1]):
-        extended[(labels == label).any(axis=1), place] = -1
-    return extended
+def _without_labels(Y: sparse.csr_array, rows: NDArray[np.integer]) -> sparse.csr_array:
+    """``Y`` with nothing in the given rows."""
+    kept = np.ones(Y.shape[0], dtype=Y.dtype)
+    kept[rows] = 0
+    return sparse.csr_array(sparse.diags_array(kept) @ Y)
 
 
 def _recall(labels: NDArray[np.int32], Y: sparse.csr_array) -> float:

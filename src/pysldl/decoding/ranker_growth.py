@@ -51,9 +51,18 @@ def grown_ranker(
         problems = _problems(
             X, sparse.csc_array(Y)[:, new], ranker.n_candidates, X.T.tocsr() if postings is None else postings
         )
+        costs = ranker.cost_of_labels(Y)
         W, grown.bias_[new] = fit_margins(
-            X, problems, C=ranker.C, max_epochs=ranker.max_epochs, tol=ranker.tol, min_weight=ranker.min_weight
+            X,
+            problems,
+            C=ranker.C,
+            of_positives=None if costs is None else costs[new],
+            max_epochs=ranker.max_epochs,
+            tol=ranker.tol,
+            min_weight=ranker.min_weight,
         )
+    if ranker.means_ is not None:
+        grown.means_ = ranker.means_.updated(X, Y)
     grown.W_ = _with_rows(ranker.W_, W, new, Y.shape[1])
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     by_count = np.argsort(-counts, kind="stable")[: len(ranker.frequent_)]

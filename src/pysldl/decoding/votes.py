@@ -1,6 +1,7 @@
 """How much the vote of each neighbour counts, and how to choose that."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from pysldl.decoding.base import with_prior
 from pysldl.kernels.voting import vote_top
 from pysldl.metrics import evaluate
 
-__all__ = ["NEIGHBORS", "TEMPERATURES", "best_votes", "quality", "shares", "vote_shares"]
+__all__ = ["NEIGHBORS", "TEMPERATURES", "best_votes", "quality", "shares", "vote_shares", "without_strangers"]
 
 # What is tried where nothing is asked for; the first is left only for something clearly better.
 TEMPERATURES = (0.05, 0.03, 0.08, 0.02, 0.15, 0.3)
@@ -51,10 +52,22 @@ def vote_shares(
     return with_prior(ballots @ Y, np.logical_not(there.any(axis=1)), prior)
 
 
-def quality(Y: sparse.csr_array, labels: NDArray[np.integer]) -> float:
-    """What choices on left-out rows are made by: the sum of P@1, P@5 and nDCG@5 of labels, best first."""
-    told = evaluate(Y, labels, ks=(1, 5))
-    return told["P@1"] + told["P@5"] + told["nDCG@5"]
+def without_strangers(
+    neighbors: NDArray[np.int32], similarities: NDArray[np.float32]
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """A row that is similar in nothing has no neighbours: -1, similarity 0."""
+    strange = np.logical_not(similarities > 0)
+    return np.where(strange, np.int32(-1), neighbors), np.where(strange, np.float32(0.0), similarities)
+
+
+def quality(Y: sparse.csr_array, labels: NDArray[np.integer], inv_propensity: NDArray[Any] | None = None) -> float:
+    """What choices on left-out rows are made by: the sum of P@1, P@5 and nDCG@5 of labels, best first.
+
+    With inverse propensities, (n_labels,), the sum of their propensity-scored kin.
+    """
+    told = evaluate(Y, labels, ks=(1, 5), inv_propensity=inv_propensity)
+    kin = "" if inv_propensity is None else "PS"
+    return told[f"{kin}P@1"] + told[f"{kin}P@5"] + told[f"{kin}nDCG@5"]
 
 
 def best_votes(

@@ -32,6 +32,7 @@ def fit_margins(
     problems: LabelRows,
     *,
     C: float = 1.0,
+    of_positives: NDArray[np.float32] | None = None,
     max_epochs: int = 10,
     tol: float = 0.1,
     min_weight: float = 0.1,
@@ -48,6 +49,8 @@ def fit_margins(
         The rows of every label.
     C : float
         Weight of the errors.
+    of_positives : ndarray of shape (n_labels,), float32, optional
+        How much more the errors on rows that have the label count; 1 where it is not given.
     max_epochs, tol : int, float
         Stop after so many passes over the rows, or when the projected gradients span less than ``tol``. After the first
         pass, a row that is right and has no say is left out until the others agree.
@@ -61,14 +64,16 @@ def fit_margins(
         A label all of whose rows have the same sign gets no weights and that sign as bias; one without rows, -1.
     """
     X = with_small_indices(sparse.csr_array(X))  # one form of the arrays, so that the loop is compiled once
+    sizes = np.diff(problems.indptr)
+    of_positives = np.ones(len(sizes), dtype=np.float32) if of_positives is None else of_positives
     if (device := chosen_device()) is not None:
         from pysldl.on_device.margins import classifiers
 
         W, bias = classifiers(
-            device, X, *problems, C=C, min_weight=min_weight, bias_centre=WITHOUT_EVIDENCE, bias_freedom=BIAS_FREEDOM
-        )
+            device, X, *problems, C=C, of_positives=of_positives, min_weight=min_weight,
+            bias_centre=WITHOUT_EVIDENCE, bias_freedom=BIAS_FREEDOM,
+        )  # fmt: skip
         return with_small_indices(W), bias
-    sizes = np.diff(problems.indptr)
     by_size = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
     # Dealt like cards: every thread gets labels of all sizes.
     labels = np.concatenate([by_size[pile::DEALT_PILES] for pile in range(DEALT_PILES)])
@@ -78,10 +83,14 @@ def fit_margins(
         lengths = row_norms(X, squared=True).astype(np.float32)
         parts = in_parts(
             _compiled_fit(), len(labels), labels, X.indptr, X.indices, X.data, X.shape[1], lengths,
-            problems.indptr, problems.rows, np.float32(C), max_epochs, np.float32(tol), np.float32(min_weight),
+            problems.indptr, problems.rows, np.float32(C), of_positives, max_epochs, np.float32(tol),
+            np.float32(min_weight),
         )  # fmt: skip
     else:
-        parts = [_plain_fit(X, problems, label, C, max_epochs, tol, min_weight) for label in labels.tolist()]
+        parts = [
+            _plain_fit(X, problems, label, C, of_positives[label], max_epochs, tol, min_weight)
+            for label in labels.tolist()
+        ]
     return _put_together([_Fitted(*part) for part in parts], labels, (len(sizes), X.shape[1]))
 
 
@@ -106,7 +115,14 @@ def _put_together(
 
 
 def _plain_fit(
-    X: sparse.csr_array, problems: LabelRows, label: int, C: float, max_epochs: int, tol: float, min_weight: float
+    X: sparse.csr_array,
+    problems: LabelRows,
+    label: int,
+    C: float,
+    of_positives: float,
+    max_epochs: int,
+    tol: float,
+    min_weight: float,
 ) -> _Fitted:
     """One label by L-BFGS on the weights."""
     # Not above: a model that only predicts would wait for it.
@@ -119,14 +135,15 @@ def _plain_fit(
             np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), signs[:1].astype(np.float32)
         )
     own = X[np.where(rows >= 0, rows, ~rows)]
+    cost = np.where(signs > 0, C * of_positives, C)
     features = np.unique(own.indices)
     own = own[:, features]
 
     def loss(w_and_b: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         w, moved = w_and_b[:-1], w_and_b[-1] - WITHOUT_EVIDENCE
         short = np.maximum(0.0, 1.0 - signs * (own @ w + w_and_b[-1]))
-        pull = -2.0 * C * signs * short
-        value = 0.5 * (w @ w) + 0.5 * moved**2 / BIAS_FREEDOM + C * (short @ short)
+        pull = -2.0 * cost * signs * short
+        value = 0.5 * (w @ w) + 0.5 * moved**2 / BIAS_FREEDOM + cost @ short**2
         return value, np.append(w + own.T @ pull, moved / BIAS_FREEDOM + pull.sum())
 
     start = np.append(np.zeros(len(features)), WITHOUT_EVIDENCE)
@@ -144,7 +161,7 @@ def _compiled_fit() -> Any:
 
     @njit(nogil=True, cache=True, fastmath=True)
     def fit(  # type: ignore[no-untyped-def]
-        start, stop, labels, xp, xi, xd, n_features, lengths, indptr, rows, C, max_epochs, tol, min_weight
+        start, stop, labels, xp, xi, xd, n_features, lengths, indptr, rows, C, of_positives, max_epochs, tol, min_weight
     ):
         counts = np.zeros(stop - start, np.int64)
         bias = np.empty(stop - start, np.float32)
@@ -153,7 +170,6 @@ def _compiled_fit() -> Any:
         w = np.zeros(n_features, np.float32)
         known = np.zeros(n_features, np.bool_)
         touched = np.empty(n_features, np.int32)
-        shrink = np.float32(0.5) / C
         for at in range(start, stop):
             label = labels[at]
             first, m = indptr[label], indptr[label + 1] - indptr[label]
@@ -168,6 +184,7 @@ def _compiled_fit() -> Any:
             n_touched = 0
             b = without_evidence
             active = m
+            shrink_without, shrink_with = np.float32(0.5) / C, np.float32(0.5) / (C * of_positives[label])
             seed = np.uint32(label * 7919 + 1)
             for epoch in range(max_epochs):
                 largest, smallest = np.float32(-np.inf), np.float32(np.inf)
@@ -178,9 +195,9 @@ def _compiled_fit() -> Any:
                 s = 0
                 while s < active:
                     e = order[s]
-                    row, sign = rows[first + e], np.float32(1.0)
+                    row, sign, shrink = rows[first + e], np.float32(1.0), shrink_with
                     if row < 0:
-                        row, sign = ~row, np.float32(-1.0)
+                        row, sign, shrink = ~row, np.float32(-1.0), shrink_without
                     margin = np.float32(0.0)
                     for j in range(xp[row], xp[row + 1]):
                         margin += w[xi[j]] * xd[j]

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from pysldl.kernels import compiled
 
-__all__ = ["LabelRows", "rows_of_labels"]
+__all__ = ["LabelRows", "each_once", "rows_of_labels"]
 
 
 class LabelRows(NamedTuple):
@@ -34,7 +34,7 @@ def rows_of_labels(
     Parameters
     ----------
     candidates : ndarray of shape (n_samples, m), int32
-        Different labels of every row; -1 for none.
+        Labels of every row, from any number of sources; -1 for none.
     Y : csr_array of shape (n_samples, n_labels)
     everywhere : ndarray of int32, optional
         Labels that every row is offered.
@@ -56,6 +56,15 @@ def rows_of_labels(
     counts = np.bincount(label[first], minlength=Y.shape[1])
     signed = np.where(first < Y.nnz, row[first], ~row[first]).astype(np.int32)
     return LabelRows(np.concatenate([[0], np.cumsum(counts)]), signed)
+
+
+def each_once(candidates: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Candidates of shape (n_rows, m) with -1 in place of every repetition within a row."""
+    order = np.argsort(candidates, axis=1, kind="stable")
+    ascending = np.take_along_axis(candidates, order, axis=1)
+    repeated = np.zeros(candidates.shape, dtype=np.bool_)
+    np.put_along_axis(repeated, order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
+    return np.where(repeated, np.int32(-1), candidates)
 
 
 @cache

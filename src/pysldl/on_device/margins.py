@@ -27,6 +27,7 @@ def classifiers(
     signed_rows: NDArray[np.int32],
     *,
     C: float,
+    of_positives: NDArray[np.float32],
     min_weight: float,
     bias_centre: float,
     bias_freedom: float,
@@ -63,7 +64,8 @@ def classifiers(
     matrix = _Matrix(X, device)
     labels_found, columns_found, values_found = [], [], []
     for group in _groups(mixed, cost):
-        w, label, column = _fit_group(matrix, group, indptr, signed_rows, C, bias_centre, bias_freedom)
+        costs = (C, C * of_positives[group])
+        w, label, column = _fit_group(matrix, group, indptr, signed_rows, costs, bias_centre, bias_freedom)
         is_bias = column == n_features
         bias[group[label[is_bias]]] = bias_centre + np.sqrt(bias_freedom) * w[is_bias]
         kept = ~is_bias & (np.abs(w) >= min_weight)
@@ -125,12 +127,12 @@ def _fit_group(
     group: NDArray[np.int64],
     indptr: NDArray[np.int64],
     signed_rows: NDArray[np.int32],
-    C: float,
+    costs: tuple[float, NDArray[np.float32]],
     bias_centre: float,
     bias_freedom: float,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
     """Weights of a group of labels, and the label and column that each belongs to; the column behind the last feature
-    is the bias."""
+    is the bias. ``costs``: of an error on a row that does not have the label, and, label by label, on one that has."""
     device = X.device
     first, sizes = (as_tensor(a, device, torch.int64) for a in (indptr[group], np.diff(indptr)[group]))
     signed = as_tensor(signed_rows[: indptr[group[-1] + 1]], device, torch.int64)[ranges(first, sizes)]
@@ -152,6 +154,7 @@ def _fit_group(
     owner = keys // width
     A = _Pairs(pair, column, value, len(row), len(keys))
     del pair, column, value
+    C = torch.where(sign > 0, as_tensor(costs[1], device, torch.float32)[label], costs[0])
     w = _newton(A, _Sums(owner, len(group)), _Sums(label, len(group)), sign, C, bias_centre)
     return w.cpu().numpy(), owner.cpu().numpy(), (keys % width).cpu().numpy()
 
@@ -186,8 +189,8 @@ class _Sums:
         return self.matrix @ values
 
 
-def _newton(A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: float, centre: float) -> Tensor:
-    """``min ‖w‖²/2 + C sum max(0, 1 - y (A w + centre))²`` for every label.
+def _newton(A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: Tensor, centre: float) -> Tensor:
+    """``min ‖w‖²/2 + sum C max(0, 1 - y (A w + centre))²`` for every label.
 
     ``weights`` and ``pairs`` sum over the columns and over the rows of ``A`` that belong to a label.
     """
@@ -196,7 +199,7 @@ def _newton(A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: float, cen
     begin = None
     for _ in range(NEWTON_STEPS):
         short = (1.0 - margin).clamp_min(0.0)
-        gradient = w - 2.0 * C * A.transposed_times(sign * short)
+        gradient = w - 2.0 * A.transposed_times(C * sign * short)
         size = weights(gradient**2)
         begin = size if begin is None else begin
         if bool((size <= CONVERGED**2 * begin).all()):
@@ -209,15 +212,15 @@ def _newton(A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: float, cen
     return w
 
 
-def _newton_direction(A: _Pairs, weights: _Sums, active: Tensor, gradient: Tensor, C: float) -> Tensor:
-    """Conjugate gradients on ``(I + 2 C A_activeᵀ A_active) step = -gradient``, not to the end."""
+def _newton_direction(A: _Pairs, weights: _Sums, active: Tensor, gradient: Tensor, C: Tensor) -> Tensor:
+    """Conjugate gradients on ``(I + 2 A_activeᵀ C A_active) step = -gradient``, not to the end."""
     step = torch.zeros_like(gradient)
     residual = -gradient
     direction = residual
     energy = weights(residual**2)
     goal = INEXACT**2 * energy
     for _ in range(CG_STEPS):
-        image = direction + 2.0 * C * A.transposed_times(active * A.times(direction))
+        image = direction + 2.0 * A.transposed_times(C * active * A.times(direction))
         curvature = weights(direction * image)
         length = torch.where(curvature > 0, energy / curvature, 0.0)[weights.owner]
         step = step + length * direction
@@ -231,7 +234,7 @@ def _newton_direction(A: _Pairs, weights: _Sums, active: Tensor, gradient: Tenso
 
 
 def _line_search(
-    weights: _Sums, pairs: _Sums, w: Tensor, step: Tensor, margin: Tensor, moved: Tensor, C: float
+    weights: _Sums, pairs: _Sums, w: Tensor, step: Tensor, margin: Tensor, moved: Tensor, C: Tensor
 ) -> Tensor:
     """Length of the step of every label: Newton's method on the loss along it, which is piecewise quadratic."""
     slope_w, square = weights(w * step), weights(step**2)
@@ -239,8 +242,8 @@ def _line_search(
     low, high = torch.zeros_like(square), torch.full_like(square, 4.0)
     for _ in range(LINE_STEPS):
         short = (1.0 - margin - length[pairs.owner] * moved).clamp_min(0.0)
-        slope = slope_w + length * square - 2.0 * C * pairs(short * moved)
-        curvature = square + 2.0 * C * pairs((short > 0) * moved**2)
+        slope = slope_w + length * square - 2.0 * pairs(C * short * moved)
+        curvature = square + 2.0 * pairs(C * (short > 0) * moved**2)
         low, high = torch.where(slope < 0, length, low), torch.where(slope < 0, high, length)
         guess = length - torch.where(curvature > 0, slope / curvature, 0.0)
         length = torch.where((guess > low) & (guess < high), guess, 0.5 * (low + high))
