@@ -36,20 +36,15 @@ def lay_out(
     """
     rng = np.random.default_rng(0)
     size = np.sqrt(n)
-    places = _begin(n, vectors, rng) * size
+    places = (_begin(n, vectors, rng) * size).astype(np.float32)
     degree = np.maximum(np.bincount(source, minlength=n) + np.bincount(target, minlength=n), 1)[:, None]
-    points = np.repeat(np.arange(n), STRANGERS)
     for step in range(STEPS):
         heat = 1.0 - step / STEPS
         pull = places[target] - places[source]
         force = (_sum_by(source, pull, n) - _sum_by(target, pull, n)) / degree
-        strangers = rng.integers(n, size=points.size)
-        away = places[points] - places[strangers]
-        squared = np.einsum("pd,pd->p", away, away)[:, None]
-        push = np.where(squared > 0, away / (0.05 + squared), 0.0)
-        force = 0.3 * force + 0.6 * _sum_by(points, push, n) - 0.004 * places
+        force = (0.3 * force + 0.6 * _pushed(places, rng)).astype(np.float32) - np.float32(0.004) * places
         length = np.linalg.norm(force, axis=1, keepdims=True)
-        places += heat * force * np.minimum(1.0, 0.5 / np.maximum(length, 1e-9))
+        places += np.float32(heat) * force * np.minimum(1.0, 0.5 / np.maximum(length, 1e-9))
     return _into_unit_square(places)
 
 
@@ -66,11 +61,20 @@ def _begin(n: int, vectors: NDArray[Any] | None, rng: np.random.Generator) -> ND
     return 0.3 * start / np.maximum(start.std(axis=0), 1e-12) + 0.01 * noise
 
 
-def _sum_by(group: NDArray[np.integer], values: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+def _pushed(places: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+    """How a few random strangers push each point away, less from afar, (n, 2)."""
+    strangers = rng.integers(len(places), size=(len(places), STRANGERS), dtype=np.int32)
+    x, y = places[:, 0], places[:, 1]
+    to_x, to_y = x[:, None] - x[strangers], y[:, None] - y[strangers]
+    near = 1.0 / (np.float32(0.05) + to_x**2 + to_y**2)
+    return np.stack([(to_x * near).sum(axis=1), (to_y * near).sum(axis=1)], axis=1)
+
+
+def _sum_by(group: NDArray[np.integer], values: NDArray[Any], n: int) -> NDArray[np.float64]:
     return np.stack([np.bincount(group, weights=values[:, axis], minlength=n) for axis in (0, 1)], axis=1)
 
 
-def _into_unit_square(places: NDArray[np.float64]) -> NDArray[np.float32]:
+def _into_unit_square(places: NDArray[Any]) -> NDArray[np.float32]:
     """A disc in the unit square: most keep their distances, those that fled far are drawn in."""
     centred = places - np.median(places, axis=0)
     distance = np.linalg.norm(centred, axis=1, keepdims=True)

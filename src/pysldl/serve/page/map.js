@@ -1,11 +1,17 @@
 // The map of the labels on a canvas: places come from the service, here they are drawn, moved and found again.
 
-const MOST_ARROWS = 6000;
+// The strongest arrows are drawn until their lengths add up to this part of the canvas's area: beyond, they are haze.
+const MOST_INK = 0.2;
 const MOST_NAMES = 140;
+// Of the labels in view the most frequent are drawn: more are only dust, and zooming in brings them out.
+const MOST_NODES = 6000;
 const NODE_BANDS = 4;
+// One long path takes much longer to fill, or to stroke, than many short ones.
+const NODES_A_PATH = 400;
+const ARROWS_A_PATH = 50;
 // What lies over the canvas, which no name shall hide under: the buttons in its corner, the line of help below.
 const BUTTONS = { width: 64, height: 156 };
-const HELP = { width: 720, height: 30 };
+const HELP = { width: 900, height: 30 };
 
 export class LabelMap {
   constructor(canvas, { onSelect }) {
@@ -21,6 +27,7 @@ export class LabelMap {
     this.view = { x: 0.5, y: 0.5, scale: 1 };
     this.extent = [1, 1];
     this.frame = 0;
+    this.widths = new Map();
     this.listen();
   }
 
@@ -226,15 +233,20 @@ export class LabelMap {
   }
 
   paintArrows(visible, ink) {
-    const { data, pen, leastCount } = this;
+    const { data, pen, x, y, leastCount } = this;
+    const { kx, ky } = this.now;
     const bands = [[], [], [], []];
+    const across = this.width + this.height;
+    let room = MOST_INK * this.width * this.height;
     let drawn = 0;
     for (const arrow of this.arrows) {
       const a = data.source[arrow];
       const b = data.target[arrow];
       if (!(visible[a] || visible[b]) || data.counts[a] < leastCount || data.counts[b] < leastCount) continue;
       bands[Math.min(3, Math.floor(this.darkness[arrow] * 4))].push(arrow);
-      if (++drawn >= MOST_ARROWS) break;
+      drawn++;
+      room -= Math.min(across, Math.abs(x[a] - x[b]) * kx + Math.abs(y[a] - y[b]) * ky);
+      if (room < 0) break;
     }
     pen.strokeStyle = pen.fillStyle = ink;
     const heads = drawn < 1500;
@@ -242,9 +254,12 @@ export class LabelMap {
     bands.forEach((band, level) => {
       pen.globalAlpha = calm * (0.25 + 0.22 * level);
       pen.lineWidth = 0.7 + 0.25 * level;
-      pen.beginPath();
-      for (const arrow of band) this.trace(data.source[arrow], data.target[arrow], heads ? 4 + level : 0);
-      pen.stroke();
+      for (let start = 0; start < band.length; start += ARROWS_A_PATH) {
+        pen.beginPath();
+        for (const arrow of band.slice(start, start + ARROWS_A_PATH))
+          this.trace(data.source[arrow], data.target[arrow], heads ? 4 + level : 0);
+        pen.stroke();
+      }
     });
     pen.globalAlpha = 1;
   }
@@ -276,21 +291,30 @@ export class LabelMap {
     const { kx, ky, ox, oy, growth } = this.now;
     const calm = this.selected >= 0;
     const bands = Array.from({ length: NODE_BANDS }, () => []);
-    for (let i = 0; i < x.length; i++)
-      if (visible[i]) bands[Math.min(NODE_BANDS - 1, Math.floor(this.weight[i] * NODE_BANDS))].push(i);
+    let drawn = 0;
+    for (const i of this.order) {
+      if (!visible[i]) continue;
+      bands[Math.min(NODE_BANDS - 1, Math.floor(this.weight[i] * NODE_BANDS))].push(i);
+      if (++drawn >= MOST_NODES) break;
+    }
     // Frequent labels stand out; all of them step back behind a chosen one.
     pen.fillStyle = calm ? ink : accent;
     bands.forEach((band, level) => {
       pen.globalAlpha = calm ? 0.4 : 0.4 + (0.5 * level) / (NODE_BANDS - 1);
       pen.beginPath();
+      let inPath = 0;
       for (const i of band) {
         const left = x[i] * kx + ox;
         const top = y[i] * ky + oy;
         const r = radius[i] * growth;
-        if (r < 1.2) pen.rect(left - r, top - r, 2 * r, 2 * r);
+        if (r < 1.6) pen.fillRect(left - r, top - r, 2 * r, 2 * r);
         else {
           pen.moveTo(left + r, top);
           pen.arc(left, top, r, 0, 7);
+          if (++inPath % NODES_A_PATH === 0) {
+            pen.fill();
+            pen.beginPath();
+          }
         }
       }
       pen.fill();
@@ -349,7 +373,7 @@ export class LabelMap {
       pen.font = `${strong || frequent ? 600 : 400} ${size}px system-ui, sans-serif`;
       const text = data.labels[label].length > 34 ? `${data.labels[label].slice(0, 33)}…` : data.labels[label];
       const [x, y] = this.place(label);
-      const width = pen.measureText(text).width;
+      const width = this.widthOf(text);
       const gap = Math.max(this.size(label), 3) + 4;
       // To the right where there is room, else to the left.
       const box = [x + gap, x - gap - width]
@@ -375,6 +399,16 @@ export class LabelMap {
       tried++;
       name(label, false);
     }
+  }
+
+  // How wide a text is in the pen's font; the same names are asked for again and again.
+  widthOf(text) {
+    const key = `${this.pen.font} ${text}`;
+    if (!this.widths.has(key)) {
+      if (this.widths.size > 5000) this.widths.clear();
+      this.widths.set(key, this.pen.measureText(text).width);
+    }
+    return this.widths.get(key);
   }
 
   // Hands
