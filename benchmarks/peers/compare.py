@@ -28,11 +28,13 @@ from specification import check_preset
 
 ADAPTERS = {"omikuji": "omikuji_forest", "napkinxc": "napkinxc_tree", "pecos": "pecos_linear"}
 RANKED = "accurate(embedding={}, mapping=RidgeMapping(early_stopping=True), decoder={}, ranker=LinearRanker(75))"
-# What "accurate" does, with candidates from elsewhere: by latent codes, random or trained, or by codes and features.
+# What "accurate" does, with candidates from elsewhere: by latent codes, random or trained, by codes and features, or
+# by features and the means of the labels.
 CONTROLS = {
     "random codes": RANKED.format("RandomLabelEmbedding(128)", "NeighborDecoder(100)"),
     "trained Gaussians": RANKED.format("GaussianLabelEmbedding(128, cooccurrence='count')", "NeighborDecoder(100)"),
     "random codes and features": RANKED.format("RandomLabelEmbedding(128)", "JointNeighborDecoder(100)"),
+    "features and label means": "accurate(ranker=LinearRanker(75, n_typical=25))",
 }
 SYSTEMS = (*PEERS, "fast", "accurate", *CONTROLS)
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
@@ -161,7 +163,7 @@ def main() -> None:
         default=list(SYSTEMS),
         metavar="SYSTEM",
         help=f"run these: {', '.join(PEERS)}, or a preset, such as accurate or "
-        "'accurate(embedding=RandomLabelEmbedding(256))' ; or a control: {', '.join(CONTROLS)} "
+        f"'accurate(embedding=RandomLabelEmbedding(256))'; or a control: {', '.join(CONTROLS)} "
         "(default: all of these); the table shows all that have results",
     )
     parser.add_argument("--repeat", type=int, default=1, help="runs of each (default 1); the table shows medians")
