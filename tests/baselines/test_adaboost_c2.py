@@ -7,7 +7,7 @@ from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from pysldl.baselines import AdaBoostC2, platt
+from pysldl.baselines import AdaBoostC2, adaboost_c2, platt
 from pysldl.baselines.adaboost_c2 import boost
 from pysldl.baselines.chain_kernel import KernelChain
 from pysldl.baselines.chain_linear import LinearChain, solve_chain
@@ -186,7 +186,7 @@ def test_kernel_chain_predicts_along_the_chain(problem):
 def test_paths_follow_the_paper(problem):
     """The rounds of the estimator, repeated with one independent solve per label."""
     X, Y = problem
-    model = AdaBoostC2(n_rounds=4, delta=0.05, normalize=False, calibrate=False, random_state=3).fit(X, Y)
+    model = AdaBoostC2(4, 0.05, learner="ridge", normalize=False, calibrate=False, random_state=3).fit(X, Y)
     truth = Y.toarray() > 0
     weights = np.full((50, 3), 0.02)
     errors, alphas = np.full(3, np.inf), np.zeros((4, 3))
@@ -214,12 +214,16 @@ def test_paths_follow_the_paper(problem):
     np.testing.assert_allclose(model.vote_weights_, (alphas / alphas.sum(axis=0))[: len(model.rounds_)], atol=1e-3)
 
 
-def test_score_is_the_weighted_mean_of_the_rounds(problem):
+@pytest.mark.parametrize("learner", ["kernel_ridge", "ridge"])
+def test_score_is_the_weighted_mean_of_the_rounds(problem, learner, monkeypatch):
+    monkeypatch.setattr(adaboost_c2, "BLOCK_BYTES", 4 * 50 * 20)  # of the kernel: 20 rows at a time
     X, Y = problem
-    model = AdaBoostC2(n_rounds=3, normalize=False, random_state=0).fit(X, Y)
+    model = AdaBoostC2(3, learner=learner, C=0.1, normalize=False, random_state=0).fit(X, Y)
+    assert len(model.rounds_) == 3
+    features = X if learner == "ridge" else rbf_kernel(X, gamma=1.0 / (5 * X.var()))
     P, expected = np.zeros((50, 3), dtype=np.float32), np.zeros((50, 3))
     for learners, share in zip(model.rounds_, model.vote_weights_, strict=True):
-        learners.fill(X, P)
+        learners.fill(features, P)
         for label in learners.labels_:
             expected[:, label] += share[label] * P[:, label]
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-5)
@@ -230,7 +234,7 @@ def test_a_finished_path_stops_and_its_learner_stays_in_the_chain(problem):
     X, _ = problem
     easy, hard = X[:, 0] > 0, np.random.RandomState(0).uniform(size=50) < 0.5
     Y = np.stack([easy, hard], axis=1).astype(np.float32)
-    model = AdaBoostC2(n_rounds=3, delta=0.2, calibrate=False, random_state=0).fit(X, Y)
+    model = AdaBoostC2(n_rounds=3, delta=0.2, learner="ridge", calibrate=False, random_state=0).fit(X, Y)
     assert 0 in model.rounds_[0].labels_
     assert [learners.labels_.tolist() for learners in model.rounds_[1:]] == [[1], [1]]
     assert all(learners.chain_coef_[0, 0] != 0 for learners in model.rounds_[1:])
@@ -240,7 +244,7 @@ def test_official_variant_drops_the_learner_that_finishes_a_path(problem):
     X, _ = problem
     easy, hard = X[:, 0] > 0, np.random.RandomState(0).uniform(size=50) < 0.5
     Y = np.stack([easy, hard], axis=1).astype(np.float32)
-    official = AdaBoostC2(n_rounds=10, delta=0.2, variant="official", calibrate=False, random_state=0).fit(X, Y)
+    official = AdaBoostC2(10, 0.2, learner="ridge", variant="official", calibrate=False, random_state=0).fit(X, Y)
     lengths = [sum(label in learners.labels_ for learners in official.rounds_) for label in (0, 1)]
     assert lengths[0] == 1
     assert official.vote_weights_[0, 0] == 1.0
@@ -248,7 +252,7 @@ def test_official_variant_drops_the_learner_that_finishes_a_path(problem):
     assert official.vote_weights_[lengths[1] - 1, 1] == 0.0
 
 
-@pytest.mark.parametrize("learner", ["ridge", "logistic", "svc"])
+@pytest.mark.parametrize("learner", ["kernel_ridge", "ridge", "logistic", "svc"])
 def test_beats_the_prior(learner):
     data = make_asymmetric_multilabel(random_state=0)
     train, test = data.split("train"), data.split("test")
@@ -274,7 +278,7 @@ def test_reports_progress(problem):
         ({"n_rounds": 0}, "n_rounds must be at least 1"),
         ({"delta": 0.0}, "delta must be positive"),
         ({"C": -1.0}, "C must be positive"),
-        ({"learner": "tree"}, "learner must be one of ridge, logistic, svc"),
+        ({"learner": "tree"}, "learner must be one of kernel_ridge, ridge, logistic, svc"),
         ({"variant": "quirks"}, "variant must be one of paper, official"),
     ],
 )
@@ -284,5 +288,7 @@ def test_bad_parameters(problem, changed, message):
 
 
 def test_refuses_what_does_not_fit_into_memory(problem):
-    with pytest.raises(MemoryLimitError, match="Boosting 3 labels over 50 rows"):
+    with pytest.raises(MemoryLimitError, match=r"Boosting 3 labels over 50 rows.*learner='ridge'"):
         AdaBoostC2(memory_limit="1 kB").fit(*problem)
+    with pytest.raises(MemoryLimitError, match="Use fewer rounds"):
+        AdaBoostC2(learner="ridge", memory_limit="1 kB").fit(*problem)

@@ -5,12 +5,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
 
 from pysldl.base import LabelRanker
 from pysldl.baselines.calibrate import held_out_calibration
-from pysldl.baselines.chain_kernel import KernelChain
+from pysldl.baselines.chain_dual import KernelRidgeChain, KernelSystem
+from pysldl.baselines.chain_kernel import KernelChain, scale_gamma
 from pysldl.baselines.chain_linear import LinearChain
 from pysldl.exceptions import DataError
 from pysldl.memory import require_memory
@@ -19,6 +21,11 @@ from pysldl.progress import Progress, ProgressCallback
 __all__ = ["AdaBoostC2", "boost"]
 
 SMALLEST_ERROR = 1e-10
+BLOCK_BYTES = 256 << 20
+LEARNERS = ("kernel_ridge", "ridge", "logistic", "svc")
+
+Learner = Literal["kernel_ridge", "ridge", "logistic", "svc"]
+Chain = LinearChain | KernelChain
 
 
 class AdaBoostC2(LabelRanker):
@@ -35,9 +42,11 @@ class AdaBoostC2(LabelRanker):
     n_rounds : int
         The paper's T.
     delta : float
-    learner : {"ridge", "logistic", "svc"}
+    learner : {"kernel_ridge", "ridge", "logistic", "svc"}
         ``"svc"`` is the authors': a support vector machine with a Gaussian kernel, practical to a few thousand rows.
-        ``"ridge"``, weighted linear regression on 0 and 1, solves a whole round at once.
+        ``"kernel_ridge"``, our default, is ridge regression with that kernel, which solves a whole round at once; it
+        holds a matrix of all pairs of rows, practical to some twenty thousand. ``"ridge"`` and ``"logistic"`` are
+        linear and take any number of rows.
     C : float
         Weight of the learner's loss against its penalty.
     variant : {"paper", "official"}
@@ -54,28 +63,32 @@ class AdaBoostC2(LabelRanker):
 
     Attributes
     ----------
-    rounds_ : list of LinearChain or KernelChain
+    rounds_ : list of KernelRidgeChain, LinearChain or KernelChain
     vote_weights_ : ndarray of shape (n_rounds, n_labels), float32
         Weight of every learner in its label's score; those of a label sum to 1.
     always_ : ndarray of int
         Labels that all training rows carry, which need no learner.
+    kernel_rows_ : ndarray or csr_array of shape (n_samples, n_features), or None
+        The training rows that kernel ridge regression compares new ones with.
+    gamma_ : float or None
+        Of its kernel ``exp(-gamma |x - x'|²)``: scikit-learn's ``"scale"`` over the features, as in the authors' code.
 
     Notes
     -----
     With the paper's update and a linear learner, rankings over labels get worse with more rounds, though the error of
     each label falls: a linear learner cannot fit the few rows that boosting makes heavy, so that a path runs through
-    all rounds and its later learners outvote the first. Support vector machines do not show it, nor does the authors'
+    all rounds and its later learners outvote the first. Learners with a kernel do not show it, nor does the authors'
     reversed update. ``docs/baselines.md`` has the numbers.
     """
 
-    _saved_state = (*LabelRanker._saved_state, "rounds_", "vote_weights_", "always_")
+    _saved_state = (*LabelRanker._saved_state, "rounds_", "vote_weights_", "always_", "kernel_rows_", "gamma_")
 
     def __init__(
         self,
         n_rounds: int = 10,
         delta: float = 0.01,
         *,
-        learner: Literal["ridge", "logistic", "svc"] = "ridge",
+        learner: Learner = "kernel_ridge",
         C: float = 1.0,
         variant: Literal["paper", "official"] = "paper",
         normalize: bool = True,
@@ -100,11 +113,11 @@ class AdaBoostC2(LabelRanker):
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         self._check(X, Y)
         rng = check_random_state(self.random_state)
-        features = self._scaled(X)
+        features = self._training_features(self._scaled(X))
         n_samples, n_labels = Y.shape
         varied = np.flatnonzero((self.label_counts_ > 0) & (self.label_counts_ < n_samples))
         self.always_ = np.flatnonzero(self.label_counts_ == n_samples)
-        self.rounds_: list[LinearChain | KernelChain] = []
+        self.rounds_: list[Chain] = []
         alphas = np.zeros((self.n_rounds, n_labels))
         errors = np.full(n_labels, np.inf)
         weights = np.full((n_samples, n_labels), 1.0 / n_samples, dtype=np.float32)
@@ -131,16 +144,34 @@ class AdaBoostC2(LabelRanker):
 
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
         X = self._scaled(X)
-        P = np.zeros((X.shape[0], len(self.label_counts_)), dtype=np.float32)
-        scores = np.zeros_like(P)
+        scores = np.zeros((X.shape[0], len(self.label_counts_)), dtype=np.float32)
         scores[:, self.always_] = 1.0
-        for learners, shares in zip(self.rounds_, self.vote_weights_, strict=True):
-            learners.fill(X, P)
-            labels = learners.labels_
-            scores[:, labels] += shares[labels] * P[:, labels]
+        block = X.shape[0] if self.kernel_rows_ is None else max(1, BLOCK_BYTES // (4 * self.kernel_rows_.shape[0]))
+        for start in range(0, X.shape[0], max(block, 1)):
+            rows = slice(start, start + block)
+            features = X if self.kernel_rows_ is None else self._kernel(X[rows])
+            P = np.zeros_like(scores[rows])
+            for learners, shares in zip(self.rounds_, self.vote_weights_, strict=True):
+                learners.fill(features, P)
+                labels = learners.labels_
+                scores[rows, labels] += shares[labels] * P[:, labels]
         return scores
 
-    def _new_chain(self) -> LinearChain | KernelChain:
+    def _training_features(self, X: Any) -> Any:
+        """What the learners see of the training rows: X itself, or its kernel."""
+        self.kernel_rows_ = self.gamma_ = None
+        if self.learner != "kernel_ridge":
+            return X
+        self.kernel_rows_, self.gamma_ = X, scale_gamma(X)
+        return KernelSystem(self._kernel(X), self.C)
+
+    def _kernel(self, X: Any) -> NDArray[np.float32]:
+        """Of rows with those trained on, of shape (n_rows, n_samples)."""
+        return rbf_kernel(X, self.kernel_rows_, gamma=self.gamma_).astype(np.float32, copy=False)
+
+    def _new_chain(self) -> Chain:
+        if self.learner == "kernel_ridge":
+            return KernelRidgeChain(C=self.C)
         return KernelChain(C=self.C) if self.learner == "svc" else LinearChain(self.learner, C=self.C)
 
     def _next_chain(
@@ -170,16 +201,21 @@ class AdaBoostC2(LabelRanker):
         for name in ("C", "delta"):
             if not getattr(self, name) > 0:
                 raise DataError(f"{name} must be positive, but is {getattr(self, name)!r}.")
-        known = {"learner": ("ridge", "logistic", "svc"), "variant": ("paper", "official")}
+        known = {"learner": LEARNERS, "variant": ("paper", "official")}
         for name, values in known.items():
             if getattr(self, name) not in values:
                 raise DataError(f"{name} must be one of {', '.join(values)}, but is {getattr(self, name)!r}.")
         n_samples, n_labels = Y.shape
-        side = n_samples if self.learner == "svc" else X.shape[1] + n_labels
+        in_kernel = self.learner in ("kernel_ridge", "svc")
+        side, width = (n_samples, n_samples) if in_kernel else (X.shape[1] + n_labels, X.shape[1])
+        advice = "Use learner='ridge', whose memory follows the features and not the rows, " if in_kernel else ""
         require_memory(
-            3 * 8 * side**2 + 3 * 4 * n_samples * n_labels + self.n_rounds * 4 * (X.shape[1] + n_labels) * n_labels,
+            3 * (8 if self.learner != "kernel_ridge" else 4) * side**2
+            + 3 * 4 * n_samples * n_labels
+            + self.n_rounds * 4 * (width + n_labels) * n_labels,
             f"Boosting {n_labels} labels over {n_samples} rows and {X.shape[1]} features",
-            "Use fewer rounds, or SLDLClassifier, of which nothing that is trained grows with the number of labels.",
+            (advice or "Use fewer rounds, ")
+            + "or SLDLClassifier, of which nothing that is trained grows with the number of labels.",
             self.memory_limit,
         )
 

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from pysldl.baselines.logistic import fit_logistic
 
-__all__ = ["KernelChain"]
+__all__ = ["KernelChain", "scale_gamma"]
 
 BLOCK_BYTES = 64 << 20
 PLATT_FOLDS = 5
@@ -104,6 +104,11 @@ class KernelChain(BaseEstimator):
                 decision = kernel @ support.data + self.intercept_[number]
                 P[:, label] = expit(self.slope_[number] * decision + self.offset_[number])
             distances += (P[:, [label]] - self.Y_[:, [label]].toarray().ravel()) ** 2
+
+
+def scale_gamma(X: Any) -> float:
+    """scikit-learn's ``gamma="scale"``: one over the number of columns times the variance of all entries."""
+    return _Spread(X).gamma()
 
 
 class _Spread:
