@@ -39,10 +39,12 @@ class FLEM(DeepRanker):
     variant : {"ld", "threshold", "sim"}
         What :math:`\ell_4` asks of the distribution: to agree with the classifier (``"ld"``, FLEM-D, the default of
         the authors' code), to rank positives above negatives, or to keep the similarities between rows.
-    selection : {"P@1", "AP", "hamming"}
+    selection : {"AP", "P@1", "hamming"}
         What decides on held-out rows which epoch is kept. The authors' code uses the Hamming loss, which favours
         models that predict nothing where labels are rare; not given by the paper.
-    epochs, batch_size, learning_rate, weight_decay, optimizer, clip
+    epochs : int
+        The authors' code runs 30, at which the classifier still improves on every data set when rows have length 1.
+    batch_size, learning_rate, weight_decay, optimizer, clip
         Those of the authors' code. Biases are not decayed.
     scaling, validation_fraction, patience
         Not given by the paper.
@@ -56,8 +58,8 @@ class FLEM(DeepRanker):
         alpha: float = 0.01,
         beta: float = 0.01,
         variant: Literal["ld", "threshold", "sim"] = "ld",
-        selection: Literal["P@1", "AP", "hamming"] = "P@1",
-        epochs: int = 30,
+        selection: Literal["AP", "P@1", "hamming"] = "AP",
+        epochs: int = 100,
         batch_size: int = 64,
         learning_rate: float = 1e-3,
         weight_decay: float = 1e-4,

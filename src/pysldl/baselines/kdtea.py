@@ -37,15 +37,18 @@ class KDTEA(DeepRanker):
     alpha : float
         The paper's setting, 0.5, at which it does not matter which of the two terms it multiplies.
     reconstruction_weight, alignment_weight : float
-        :math:`\lambda_r` and :math:`\lambda_a`. Not public, like everything below. They, ``dropout``, ``batch_size``
-        and ``scaling`` were chosen from about thirty settings on held-out training rows of stackex-chess and
-        stackex-philosophy. At weights of 1 both outweigh the first term, a mean over labels most of which are easy.
+        :math:`\lambda_r` and :math:`\lambda_a`. Not public, like everything below. They, the dropouts, ``batch_size``,
+        ``scaling`` and ``selection`` were chosen from about fifty settings on held-out training rows;
+        ``docs/baselines.md`` says of which data sets. At weights of 1 both outweigh the first term, a mean over labels
+        most of which are easy.
     teacher_dim, student_dim : int
         Widths D of the latent space.
-    dropout : float
-        On the hidden layers.
+    dropout, student_dropout : float
+        On the hidden layers of the teacher and of the student, which is small and has the teacher to hold on to.
     predict_with : {"student", "teacher"}
         Which of the two scores new rows; may be changed after fitting.
+    selection : {"AP", "P@1", "hamming"}
+        What decides on held-out rows which epoch is kept.
     epochs : int
         Cap for the teacher, and again for the student.
     batch_size, learning_rate, weight_decay, optimizer, clip, scaling, validation_fraction, patience, device, \
@@ -69,7 +72,9 @@ vectorizer, memory_limit, progress, random_state
         teacher_dim: int = 256,
         student_dim: int = 64,
         dropout: float = 0.2,
+        student_dropout: float = 0.0,
         predict_with: Literal["student", "teacher"] = "student",
+        selection: Literal["AP", "P@1", "hamming"] = "AP",
         epochs: int = 100,
         batch_size: int = 32,
         learning_rate: float = 1e-3,
@@ -107,17 +112,19 @@ vectorizer, memory_limit, progress, random_state
         self.teacher_dim = teacher_dim
         self.student_dim = student_dim
         self.dropout = dropout
+        self.student_dropout = student_dropout
         self.predict_with = predict_with
+        self.selection = selection
 
     def _build(self, n_features: int, n_labels: int) -> nn.Module:
         from torch import nn
 
         from pysldl.baselines.blocks import mlp
 
-        def layers(widths: list[int]) -> nn.Module:
-            return mlp(widths, dropout=self.dropout, linear_output=True)
+        def autoencoder(feature_widths: list[int], hidden: int, latent: int, dropout: float) -> nn.Module:
+            def layers(widths: list[int]) -> nn.Module:
+                return mlp(widths, dropout=dropout, linear_output=True)
 
-        def autoencoder(feature_widths: list[int], hidden: int, latent: int) -> nn.Module:
             return nn.ModuleDict(
                 {
                     "features": layers([n_features, *feature_widths, latent]),
@@ -128,8 +135,8 @@ vectorizer, memory_limit, progress, random_state
 
         return nn.ModuleDict(
             {
-                "teacher": autoencoder([1024, 512], 512, self.teacher_dim),
-                "student": autoencoder([256], 256, self.student_dim),
+                "teacher": autoencoder([1024, 512], 512, self.teacher_dim, self.dropout),
+                "student": autoencoder([256], 256, self.student_dim, self.student_dropout),
             }
         )
 
