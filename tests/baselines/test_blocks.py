@@ -13,11 +13,16 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
+from pysldl.baselines import label_chunks  # noqa: E402
 from pysldl.baselines.blocks import LabelwiseLinear, mlp  # noqa: E402
+from pysldl.baselines.clif import CLIF  # noqa: E402
+from pysldl.baselines.dela import DELA  # noqa: E402
 from pysldl.baselines.flows import AffineFlow, Conditioner, LabelFlow, SigmoidalFlow  # noqa: E402
 from pysldl.baselines.gin import GraphLayer, label_graph, similarity_gap  # noqa: E402
-from pysldl.baselines.label_chunks import labels_at_once, sum_over_labels  # noqa: E402
+from pysldl.baselines.label_chunks import labels_at_once, narrow, sum_over_labels  # noqa: E402
+from pysldl.baselines.paca import PACA  # noqa: E402
 from pysldl.baselines.sigmoidal import packed_map, sigmoidal_map  # noqa: E402
+from pysldl.exceptions import DataError  # noqa: E402
 
 N_LABELS = 7
 
@@ -273,6 +278,35 @@ def test_chunked_sums_without_gradients():
         ones = torch.ones(N_LABELS)
         total = sum_over_labels(lambda labels, t: t[labels].sum(), ones, parameters=[], n_labels=N_LABELS, chunk=2)
     assert float(total) == N_LABELS
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_chunked_sums_multiply_in_half_precision_where_asked(half):
+    seen = []
+
+    def term(labels, t):
+        seen.append((torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"), t.dtype))
+        return t[labels].sum()
+
+    shared = narrow(torch.ones(N_LABELS, requires_grad=True), half)
+    sum_over_labels(term, shared, parameters=[], n_labels=N_LABELS, chunk=2, half=half)
+    assert set(seen) == {(half, torch.bfloat16, torch.bfloat16 if half else torch.float32)}
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_half_precision_on_a_cpu_is_tried_before_it_is_used(monkeypatch):
+    rows = np.random.default_rng(0).random((20, 3)), np.eye(20)[:, :4]
+    with pytest.raises(DataError, match="half_precision must be True, False or 'auto'"):
+        DELA(half_precision="yes").fit(*rows)
+    monkeypatch.setattr(label_chunks, "_cpu_multiplies_in_half", lambda: False)
+    for method in (CLIF, DELA):
+        with pytest.raises(DataError, match="half_precision=True on a CPU needs one with AMX"):
+            method(half_precision=True, device="cpu").fit(*rows)
+    PACA(half_precision=True, device="cpu", epochs=1).fit(*rows)  # has no use for it on a CPU
+    assert not PACA(half_precision=True, device="cpu")._half
+    assert not DELA(device="cpu")._half
+    monkeypatch.setattr(label_chunks, "_cpu_multiplies_in_half", lambda: True)
+    DELA(half_precision=True, device="cpu")._check_training()
 
 
 def test_labels_at_once_is_at_least_one():

@@ -55,6 +55,8 @@ class CLIF(LabelSpecificRanker):
         To [0, 1] by the ranges of the training rows. Not given by the paper.
     label_chunk : int or None
         Labels at a time; None chooses by batch and device. Memory follows it, results do not.
+    half_precision : bool or "auto"
+        Products in bfloat16 while training: ``"auto"`` on a GPU, True also on a CPU with AMX.
     device, vectorizer, memory_limit, progress, random_state
         See :class:`~pysldl.baselines.deep.DeepRanker`.
     """
@@ -80,6 +82,7 @@ class CLIF(LabelSpecificRanker):
         clip: Clip = None,
         scaling: Scaling = "minmax",
         label_chunk: int | None = None,
+        half_precision: bool | Literal["auto"] = "auto",
         device: str = "auto",
         vectorizer: Any = None,
         memory_limit: int | str | None = None,
@@ -109,6 +112,7 @@ class CLIF(LabelSpecificRanker):
         self.warmup = warmup
         self.selection = selection
         self.label_chunk = label_chunk
+        self.half_precision = half_precision
 
     def _check_training(self) -> None:
         super()._check_training()
@@ -134,6 +138,7 @@ class CLIF(LabelSpecificRanker):
 
         network.adjacency.copy_(torch.from_numpy(label_graph(train.Y)))
         reading = [*network.specific.parameters(), *network.classifier.parameters()]
+        half = self._half
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             embeddings = network.embeddings()
@@ -144,11 +149,12 @@ class CLIF(LabelSpecificRanker):
 
             misfits = sum_over_labels(
                 misfit,
-                narrow(network.features(x)),
-                narrow(network.gates(embeddings)),
+                narrow(network.features(x), half),
+                narrow(network.gates(embeddings), half),
                 parameters=reading,
                 n_labels=y.shape[1],
                 chunk=self._labels_at_once(x),
+                half=half,
             )
             return misfits + self.semantics_weight * similarity_gap(embeddings, network.adjacency)
 

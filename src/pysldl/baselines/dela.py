@@ -62,6 +62,8 @@ class DELA(LabelSpecificRanker):
         To [0, 1] by the ranges of the training rows; the authors' code takes the ranges of all rows.
     label_chunk : int or None
         Labels at a time; None chooses by batch and device. Memory follows it, results do not.
+    half_precision : bool or "auto"
+        Products in bfloat16 while training: ``"auto"`` on a GPU, True also on a CPU with AMX.
     device, vectorizer, memory_limit, progress, random_state
         See :class:`~pysldl.baselines.deep.DeepRanker`.
     """
@@ -90,6 +92,7 @@ class DELA(LabelSpecificRanker):
         clip: Clip = None,
         scaling: Scaling = "minmax",
         label_chunk: int | None = None,
+        half_precision: bool | Literal["auto"] = "auto",
         device: str = "auto",
         vectorizer: Any = None,
         memory_limit: int | str | None = None,
@@ -122,6 +125,7 @@ class DELA(LabelSpecificRanker):
         self.warmup = warmup
         self.selection = selection
         self.label_chunk = label_chunk
+        self.half_precision = half_precision
 
     def _check_training(self) -> None:
         super()._check_training()
@@ -153,6 +157,7 @@ class DELA(LabelSpecificRanker):
             *network.decoder_output.parameters(),
             *network.classifier.parameters(),
         ]
+        half = self._half
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
             z, log_variance = network.encode(x)
@@ -165,12 +170,13 @@ class DELA(LabelSpecificRanker):
 
             misfits = sum_over_labels(
                 misfit,
-                narrow(network.decoder_base(x, z)),
-                narrow(noise),
-                narrow(gates),
+                narrow(network.decoder_base(x, z), half),
+                narrow(noise, half),
+                narrow(gates, half),
                 parameters=decoding,
                 n_labels=y.shape[1],
                 chunk=self._labels_at_once(x),
+                half=half,
             )
             return misfits + self.beta * noise_divergence(z, log_variance, gates)
 

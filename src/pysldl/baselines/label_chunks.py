@@ -1,14 +1,18 @@
 """Sums over all labels of terms that are too large to hold for more than a few labels at once."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pysldl.baselines.deep import label_slices
+from pysldl.exceptions import DataError
 
-__all__ = ["half_products", "labels_at_once", "narrow", "sum_over_labels"]
+__all__ = ["half_products", "labels_at_once", "narrow", "require_half_products", "sum_over_labels"]
 
 # Of the largest intermediate of a slice. On a CPU it should stay near the caches, a GPU wants long products.
 BYTES_ON_CPU = 8 << 20
@@ -21,24 +25,45 @@ def labels_at_once(x: Tensor, width: int) -> int:
     return max(1, budget // (4 * width * max(len(x), 1)))
 
 
-def narrow(x: Tensor) -> Tensor:
-    """In half precision (bfloat16) on a GPU, which spends its time on moving these tensors; as it is on a CPU."""
-    return x.bfloat16() if x.is_cuda else x
+def narrow(x: Tensor, half: bool) -> Tensor:
+    """In half precision (bfloat16) where products are; a GPU spends its time on moving these tensors."""
+    return x.bfloat16() if half else x
 
 
-def half_products(where: torch.device) -> Any:
-    """A context in which a GPU multiplies matrices in half precision; nothing changes on a CPU."""
-    return torch.autocast(where.type, torch.bfloat16, enabled=where.type == "cuda", cache_enabled=False)
+def half_products(where: torch.device, half: bool) -> Any:
+    """A context in which matrices are multiplied in half precision, or nothing changes."""
+    return torch.autocast(where.type, torch.bfloat16, enabled=half, cache_enabled=False)
+
+
+def require_half_products() -> None:
+    """Refuse half precision on a CPU that is not made for it, or where the system keeps it from programs."""
+    if not _cpu_multiplies_in_half():
+        raise DataError(
+            "half_precision=True on a CPU needs one with AMX that the system lets programs use, which is not so here: "
+            "use half_precision='auto' or False."
+        )
+
+
+@cache
+def _cpu_multiplies_in_half() -> bool:
+    """Tried in a process of its own, since a system that hides AMX ends the process that uses it."""
+    has_amx = getattr(torch.cpu, "_is_amx_tile_supported", bool)()
+    trial = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); (a @ a).sum().item()"
+    return has_amx and subprocess.run([sys.executable, "-c", trial], capture_output=True).returncode == 0
 
 
 def sum_over_labels(
-    term: Callable[..., Tensor], *shared: Tensor, parameters: Iterable[Tensor], n_labels: int, chunk: int
+    term: Callable[..., Tensor],
+    *shared: Tensor,
+    parameters: Iterable[Tensor],
+    n_labels: int,
+    chunk: int,
+    half: bool = False,
 ) -> Tensor:
     """The scalar ``sum(term(labels, *shared))`` over slices of ``chunk`` labels, in the memory of one slice.
 
     The gradient of a slice is taken as soon as its term is known, and its intermediates are dropped: nothing is
-    computed twice, and what is kept are sums of gradients with the shapes of ``shared`` and ``parameters``. On a GPU
-    products of matrices are taken in half precision; weights, gradients of weights and the sum are not.
+    computed twice, and what is kept are sums of gradients with the shapes of ``shared`` and ``parameters``.
 
     Parameters
     ----------
@@ -50,10 +75,12 @@ def sum_over_labels(
     parameters : iterable of Tensor
         Leaves that ``term`` uses itself.
     n_labels, chunk : int
+    half : bool
+        Multiply matrices in half precision; weights, gradients of weights and the sum are in single precision.
     """
 
     def mixed(labels: slice, *shared: Tensor) -> Tensor:
-        with half_products(shared[0].device):
+        with half_products(shared[0].device, half):
             return term(labels, *shared)
 
     slices = label_slices(n_labels, chunk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pysldl.baselines.deep import DeepRanker
 from pysldl.baselines.rows import Rows
@@ -32,11 +32,15 @@ class LabelSpecificRanker(DeepRanker):
         Halve the learning rate after every so many epochs.
     warmup : int
         Epochs over which the learning rate first rises linearly.
+    half_precision : bool or "auto"
+        Whether training multiplies what it has for every label in bfloat16. ``"auto"`` does so on a GPU; True asks for
+        it on a CPU too, which must have AMX. New rows are always scored in single precision.
     """
 
     label_chunk: int | None = None
     decay_every: int | None = None
     warmup: int = 0
+    half_precision: bool | Literal["auto"] = "auto"
 
     _widest: int
     """Numbers that the widest intermediate holds for one row and one label."""
@@ -46,11 +50,18 @@ class LabelSpecificRanker(DeepRanker):
 
         return self.label_chunk if self.label_chunk is not None else labels_at_once(x, self._widest)
 
+    @property
+    def _half(self) -> bool:
+        """Whether products are in half precision where this model is trained."""
+        return self._where.type == "cuda" if self.half_precision == "auto" else bool(self.half_precision)
+
     def _scorer(self, network: nn.Module, train: Rows) -> Callable[[Tensor], Tensor]:
         from pysldl.baselines.label_chunks import half_products
 
+        half = self._half
+
         def score(x: Tensor) -> Tensor:
-            with half_products(x.device):  # as in training; scores of new rows are in single precision
+            with half_products(x.device, half):  # as in training; scores of new rows are in single precision
                 return self._logits(network, x).float()
 
         return score
@@ -70,6 +81,12 @@ class LabelSpecificRanker(DeepRanker):
                 raise DataError(f"{name} must be at least 1 or None, but is {value!r}.")
         if self.warmup < 0:
             raise DataError(f"warmup must be at least 0 epochs, but is {self.warmup!r}.")
+        if self.half_precision not in (True, False, "auto"):
+            raise DataError(f"half_precision must be True, False or 'auto', but is {self.half_precision!r}.")
+        if self._half and self._where.type == "cpu":
+            from pysldl.baselines.label_chunks import require_half_products
+
+            require_half_products()
 
 
 def learning_rate_factor(epoch: int, warmup: int, decay_every: int | None) -> float:
