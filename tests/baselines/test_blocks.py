@@ -21,7 +21,7 @@ from pysldl.baselines.flows import AffineFlow, Conditioner, LabelFlow, Sigmoidal
 from pysldl.baselines.gin import GraphLayer, label_graph, similarity_gap  # noqa: E402
 from pysldl.baselines.label_chunks import labels_at_once, narrow, sum_over_labels  # noqa: E402
 from pysldl.baselines.paca import PACA  # noqa: E402
-from pysldl.baselines.sigmoidal import packed_map, sigmoidal_map  # noqa: E402
+from pysldl.baselines.sigmoidal import has_kernels, packed_map, sigmoidal_map  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 N_LABELS = 7
@@ -128,6 +128,34 @@ for one, other in zip(*gradients, strict=True):
 def test_the_kernels_of_a_gpu_in_their_interpreter():
     pytest.importorskip("triton")
     subprocess.run([sys.executable, "-c", KERNELS], check=True, env={**os.environ, "TRITON_INTERPRET": "1"})
+
+
+def test_the_compiled_map_of_a_cpu():
+    pytest.importorskip("numba")
+    u, shape = torch.randn(3, 9), 4 * torch.randn(5, 3, 9, 48)  # 135 rows: two blocks and a part of one
+    shape[0, 0, 0, :3] = torch.tensor([-1e4, 0.0, 1e4])
+    outer = torch.randn(5, 3, 9), torch.randn(5, 3, 9)
+    results = []
+    for dtype in (torch.float32, torch.float64):  # the second has no kernel
+        given = u.to(dtype).requires_grad_(), shape.to(dtype).requires_grad_()
+        assert has_kernels(given[0], 16) == (dtype == torch.float32)
+        mapped = packed_map(*given)
+        results.append([*mapped, *torch.autograd.grad(mapped, given, [o.to(dtype) for o in outer])])
+    for found, expected in zip(*results, strict=True):
+        torch.testing.assert_close(found, expected.float(), rtol=2e-4, atol=2e-4)
+
+
+def test_the_compiled_map_keeps_what_is_no_number_and_stays_finite_far_out():
+    pytest.importorskip("numba")
+    u, shape = torch.tensor([[-1e4, -50.0, 50.0, 1e4]], requires_grad=True), torch.randn(2, 1, 4, 48)
+    mapped, log_slope = packed_map(u, shape.requires_grad_())
+    (mapped + log_slope).sum().backward()
+    assert all(torch.isfinite(tensor).all() for tensor in (mapped, log_slope, u.grad, shape.grad))
+    for component in (0, 16, 32):
+        broken = shape.detach().clone()
+        broken[0, 0, 1, component] = torch.nan
+        mapped, _ = packed_map(u.detach(), broken)
+        assert torch.isnan(mapped).nonzero().tolist() == [[0, 0, 1]]
 
 
 @pytest.mark.parametrize("far", [-1e4, -50.0, 50.0, 1e4])

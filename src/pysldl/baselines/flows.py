@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pysldl.baselines.sigmoidal import packed_map, sigmoidal_map
+from pysldl.baselines.sigmoidal import has_kernels, packed_map, sigmoidal_map
 
 __all__ = ["AffineFlow", "Conditioner", "LabelFlow", "SigmoidalFlow"]
 
@@ -105,17 +105,21 @@ class SigmoidalFlow(nn.Module):
         points, log_slopes = (self._in_one_product if z.is_cuda else self._in_two_products)(z, labels)
         return Mapped(points, log_slopes.sum(dim=-1))
 
+    def _last_layer(self) -> tuple[Tensor, Tensor]:
+        """Weight and bias of the three layers as one."""
+        layers = (self.slope, self.shift, self.weight)
+        return torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
+
     def _in_two_products(self, z: Tensor, labels: slice) -> tuple[Tensor, Tensor]:
         shape = self.conditioner(z, labels)
+        if has_kernels(z, COMPONENTS):
+            return packed_map(z, functional.linear(shape, *self._last_layer()))
         return sigmoidal_map(z.expand(shape.shape[:-1]), self.slope(shape), self.shift(shape), self.weight(shape))
 
     def _in_one_product(self, z: Tensor, labels: slice) -> tuple[Tensor, Tensor]:
         """The same. Three times the arithmetic, but none of it in the thin products that a GPU is slow at."""
-        layers = (self.slope, self.shift, self.weight)
         with torch.autocast(z.device.type, enabled=False):
-            joined = self.conditioner.followed_by(
-                torch.cat([layer.weight for layer in layers]), torch.cat([layer.bias for layer in layers])
-            )
+            joined = self.conditioner.followed_by(*self._last_layer())
         shape = functional.linear(self.conditioner.units(z, labels), *joined).unflatten(2, (z.shape[1], -1))
         return packed_map(z, shape)
 
