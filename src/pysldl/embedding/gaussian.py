@@ -282,10 +282,11 @@ class GaussianLabelEmbedding(LabelEmbedding):
 
     def _settle(self, A: sparse.csr_array, group: NDArray[np.intp], placed: NDArray[np.intp]) -> None:
         """Minimise the loss over the Gaussians of ``group``, given those ``placed`` that are nearest on the walk."""
-        related = transfer_rows(A, group, placed, self.walk_steps, self.discount).max(axis=0)
-        nearest = placed[np.argsort(-related, kind="stable")[:REFERENCES]]
+        walk = (self.walk_steps, self.discount)
+        of_group = transfer_rows(A, group, np.arange(A.shape[0]), *walk)
+        nearest = placed[np.argsort(-of_group[:, placed].max(axis=0), kind="stable")[:REFERENCES]]
         labels = np.concatenate([group, nearest])
-        loss_of = self._loss(transfer_rows(A, labels, labels, self.walk_steps, self.discount))
+        loss_of = self._loss(np.vstack([of_group[:, labels], transfer_rows(A, nearest, labels, *walk)]))
         mu, log_var = self.components_[labels], self.log_variances_[labels]
         free = slice(0, group.size)
 

@@ -11,6 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.kernels import with_small_indices
+from pysldl.kernels.products import sparse_times
+
 __all__ = ["Weighting", "cooccurrence", "normalize_rows", "rank_labels", "transfer_matrix", "transfer_rows"]
 
 Weighting = Literal["binary", "count"]
@@ -69,11 +72,19 @@ def transfer_rows(
 ) -> NDArray[np.float32]:
     """Some rows and columns of :func:`transfer_matrix`, of shape (n_rows, n_columns), in bounded memory."""
     step = normalize_rows(A)
+    back = with_small_indices(sparse.csr_array(step.T))
     found = np.empty((len(rows), len(columns)), dtype=np.float32)
     block = max(1, WALKED_TOGETHER // A.shape[0])
-    for start in range(0, len(rows), block):
-        part = slice(start, start + block)
-        found[part] = _discounted_walk(step[rows[part]].toarray(), step, n_steps, discount)[:, columns]
+    for first in range(0, len(rows), block):
+        part = slice(first, first + block)
+        walk = np.ascontiguousarray(step[rows[part]].toarray().T)  # a column each: the product reads whole lines
+        total, weighted, weight = walk.copy(), np.empty_like(walk), np.float32(1.0)
+        for _ in range(n_steps):
+            walk = sparse_times(back, walk)
+            weight *= np.float32(discount)
+            total += np.multiply(walk, weight, out=weighted)
+        sums = total.sum(axis=0, dtype=np.float64)
+        found[part] = np.divide(total, sums, out=total, where=sums > 0)[columns].T
     return found
 
 

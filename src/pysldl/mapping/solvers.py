@@ -16,6 +16,7 @@ from pysldl.device import chosen_device
 from pysldl.kernels import with_small_indices
 from pysldl.kernels.conjugate import advance, column_dots, turn
 from pysldl.kernels.products import sparse_times
+from pysldl.mapping.leading import MOST_DIRECTIONS, Leading, leading_directions
 
 __all__ = ["Design", "Solution", "conjugate_gradients", "solve_cg", "solve_cholesky", "solve_lbfgs"]
 
@@ -24,6 +25,7 @@ OnStep = Callable[[int, float], None]
 LEVERAGE_PROBES = 32
 LEVERAGE_BLOCK = 1024
 SINGLE_PRECISION_REACH = 1e-4
+FEWEST_DIRECTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -242,6 +244,9 @@ def _refined(
     B = design.transposed_times(Z.astype(np.float64, copy=False))
     whole = np.sqrt(column_dots(B, B))
     goal = tol * whole
+    scale = preconditioner(single, alpha).astype(np.float32)
+    n_directions = min(MOST_DIRECTIONS, B.shape[1], len(B) // 4, len(Z) // 4)
+    leading = leading_directions(single, alpha, scale, n_directions) if n_directions >= FEWEST_DIRECTIONS else None
     W = np.zeros_like(B) if start is None else start.astype(np.float64)
     steps, before = 0, np.inf
     while True:
@@ -254,7 +259,14 @@ def _refined(
         reach = 0.9 * np.maximum(goal, SINGLE_PRECISION_REACH * length)
         told = None if on_step is None else _continued(on_step, steps)
         correction, taken, _ = conjugate_gradients(
-            single, left.astype(np.float32), alpha, reach, max_iter=max_iter - steps, on_step=told, whole=whole
+            single,
+            left.astype(np.float32),
+            alpha,
+            reach,
+            max_iter=max_iter - steps,
+            on_step=told,
+            whole=whole,
+            leading=leading,
         )
         W += correction
         steps += taken
@@ -271,6 +283,7 @@ def conjugate_gradients(
     on_step: OnStep | None = None,
     stop: Callable[[int, NDArray[Any]], bool] | None = None,
     whole: NDArray[Any] | None = None,
+    leading: Leading | None = None,
 ) -> tuple[NDArray[Any], int, float]:
     """Solve ``(XᵀX + alpha I) W = B`` in the precision of ``B``.
 
@@ -284,6 +297,8 @@ def conjugate_gradients(
         Asked after every step, with its number and the weights, whether to stop.
     whole : ndarray of shape (n_columns,), optional
         Lengths against which residuals are told; those of ``B`` by default.
+    leading : Leading, optional
+        Directions that shall not slow the steps down; worth their cost where many steps are to be taken.
 
     Returns
     -------
@@ -292,7 +307,7 @@ def conjugate_gradients(
     left : float
         Length of the residual against ``whole``.
     """
-    scale = (1.0 / np.maximum(_column_energy(design) + alpha, 1e-30)).astype(B.dtype)
+    scale = preconditioner(design, alpha).astype(B.dtype)
     whole = np.sqrt(column_dots(B, B)) if whole is None else whole
     if start is None:
         W, residual = np.zeros_like(B), B.copy()
@@ -300,6 +315,8 @@ def conjugate_gradients(
         W = start.astype(B.dtype)
         residual = B - design.transposed_times(design.times(W)) - B.dtype.type(alpha) * W
     direction = scale[:, None] * residual
+    if leading is not None:
+        leading.correct(direction, leading.parts(residual))
     energy = column_dots(residual, direction)
     left = column_dots(residual, residual)
     step = 0
@@ -314,10 +331,20 @@ def conjugate_gradients(
             on_step(step, relative_length(np.sqrt(left), whole))
         if stop is not None and stop(step, W):
             break
+        if leading is not None:
+            parts = leading.parts(residual)
+            fresh = np.maximum(fresh + leading.energy(parts), 0.0)
         share = np.divide(fresh, energy, out=np.zeros_like(energy), where=energy > 0)
         turn(direction, residual, scale, share.astype(B.dtype))
+        if leading is not None:
+            leading.correct(direction, parts)
         energy = fresh
     return W, max(step, 1), relative_length(np.sqrt(left), whole)
+
+
+def preconditioner(design: Design, alpha: float) -> NDArray[np.float64]:
+    """The inverse of the diagonal of ``XᵀX + alpha I``, (n_features,)."""
+    return 1.0 / np.maximum(_column_energy(design) + alpha, 1e-30)
 
 
 def relative_length(part: NDArray[Any], whole: NDArray[Any]) -> float:
