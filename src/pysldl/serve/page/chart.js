@@ -2,7 +2,7 @@
 
 import { el } from "/page/dom.js";
 
-const [WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [520, 300, 54, 44, 14, 16];
+const [WIDE, NARROW, HEIGHT, LEFT, BOTTOM, TOP, RIGHT] = [520, 350, 300, 54, 44, 14, 24];
 
 export function lineChart({
   title,
@@ -19,8 +19,10 @@ export function lineChart({
   dots = false,
   note = null,
 }) {
+  // A drawing is scaled to its sheet: on a small screen it is made narrower, so that its letters stay as large.
+  const width = matchMedia("(max-width: 52rem)").matches ? NARROW : WIDE;
   const bend = log ? Math.log10 : (value) => value;
-  const xs = scale(...xRange.map(bend), LEFT, WIDTH - RIGHT);
+  const xs = scale(...xRange.map(bend), LEFT, width - RIGHT);
   const ys = scale(...yRange.map(bend), HEIGHT - BOTTOM, TOP);
   const points = x.map((value, i) => `${xs(bend(value)).toFixed(1)},${ys(bend(y[i])).toFixed(1)}`);
   const marks = [];
@@ -31,7 +33,7 @@ export function lineChart({
   }
   for (const value of ticks(...yRange, log)) {
     const at = ys(bend(value));
-    marks.push(el("line", { class: "axis", x1: LEFT, x2: WIDTH - RIGHT, y1: at, y2: at }));
+    marks.push(el("line", { class: "axis", x1: LEFT, x2: width - RIGHT, y1: at, y2: at }));
     marks.push(el("text", { x: LEFT - 7, y: at + 4, "text-anchor": "end" }, yFormat(value)));
   }
   if (diagonal)
@@ -43,7 +45,7 @@ export function lineChart({
     });
   if (note) {
     const at = xs(bend(note.x));
-    const right = at < WIDTH * 0.6;
+    const right = at < width * 0.6;
     marks.push(el("line", { class: "note", x1: at, x2: at, y1: TOP, y2: HEIGHT - BOTTOM }));
     marks.push(
       el(
@@ -55,11 +57,11 @@ export function lineChart({
   }
   return el(
     "svg",
-    { class: "plot", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": title },
+    { class: "plot", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": title },
     el("title", {}, title),
     ...marks,
     el("path", { class: "curve", d: `M${points.join("L")}` }),
-    el("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, xName),
+    el("text", { x: (LEFT + width - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, xName),
     el("text", { transform: `translate(13 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)`, "text-anchor": "middle" }, yName),
   );
 }
