@@ -150,6 +150,17 @@ def test_the_map_answers_to_the_hand(browser: Browser, service: Service) -> None
     assert_calm(browser)
 
 
+def test_the_map_follows_a_newer_model(chromium: Browser, service: Service) -> None:
+    resize(chromium, "desk")
+    chromium.open(f"{service.address}/#relations")
+    version = "document.getElementById('map').map.data.version"
+    chromium.wait_for("document.getElementById('map').map?.data")
+    chromium.run(f"{version} = 'of an hour ago'; location.hash = 'relations/rainbow'")
+    chromium.wait_for(f"{text_of('#chosen h2')} === 'rainbow'")
+    assert chromium.run(f"return {version}") == service.get("/health").document["version"]
+    assert_calm(chromium)
+
+
 def test_what_the_model_is(browser: Browser, service: Service) -> None:
     browser.open(f"{service.address}/#model")
     browser.wait_for("document.querySelectorAll('.plot').length === 2")
