@@ -19,7 +19,7 @@ from pysldl.baselines.clif import CLIF  # noqa: E402
 from pysldl.baselines.dela import DELA  # noqa: E402
 from pysldl.baselines.flows import AffineFlow, Conditioner, LabelFlow, SigmoidalFlow  # noqa: E402
 from pysldl.baselines.gin import GraphLayer, label_graph, similarity_gap  # noqa: E402
-from pysldl.baselines.label_chunks import labels_at_once, narrow, sum_over_labels  # noqa: E402
+from pysldl.baselines.label_chunks import in_slices, labels_at_once, narrow, sum_over_labels  # noqa: E402
 from pysldl.baselines.paca import PACA  # noqa: E402
 from pysldl.baselines.sigmoidal import has_kernels, packed_map, sigmoidal_map  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
@@ -335,6 +335,13 @@ def test_half_precision_on_a_cpu_is_tried_before_it_is_used(monkeypatch):
     assert not DELA(device="cpu")._half
     monkeypatch.setattr(label_chunks, "_cpu_multiplies_in_half", lambda: True)
     DELA(half_precision=True, device="cpu")._check_training()
+
+
+@pytest.mark.parametrize("chunk", [1, 3, N_LABELS, 20])
+def test_slices_lie_side_by_side(chunk):
+    whole = torch.randn(4, N_LABELS)
+    found = in_slices(lambda labels: whole[:, labels], 4, N_LABELS, chunk)
+    assert torch.equal(found, whole)
 
 
 def test_labels_at_once_is_at_least_one():

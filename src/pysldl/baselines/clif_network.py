@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from pysldl.baselines.blocks import LabelwiseLinear, mlp
-from pysldl.baselines.deep import label_slices
 from pysldl.baselines.gin import GraphLayer
+from pysldl.baselines.label_chunks import in_slices
 
 __all__ = ["WIDTH", "CLIFNetwork"]
 
@@ -65,4 +65,4 @@ class CLIFNetwork(nn.Module):
     def scores(self, x: Tensor, chunk: int) -> Tensor:
         """Logits of shape (batch, n_labels), of ``chunk`` labels at a time."""
         h, gates = self.features(x), self.gates(self.embeddings())
-        return torch.cat([self.logits_of(labels, h, gates) for labels in label_slices(len(gates), chunk)], dim=1)
+        return in_slices(lambda labels: self.logits_of(labels, h, gates), len(x), len(gates), chunk)

@@ -12,7 +12,7 @@ from torch import Tensor
 from pysldl.baselines.deep import label_slices
 from pysldl.exceptions import DataError
 
-__all__ = ["half_products", "labels_at_once", "narrow", "require_half_products", "sum_over_labels"]
+__all__ = ["half_products", "in_slices", "labels_at_once", "narrow", "require_half_products", "sum_over_labels"]
 
 # Of the largest intermediate of a slice. On a CPU it should stay near the caches, a GPU wants long products.
 BYTES_ON_CPU = 8 << 20
@@ -50,6 +50,22 @@ def _cpu_multiplies_in_half() -> bool:
     has_amx = getattr(torch.cpu, "_is_amx_tile_supported", bool)()
     trial = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); (a @ a).sum().item()"
     return has_amx and subprocess.run([sys.executable, "-c", trial], capture_output=True).returncode == 0
+
+
+def in_slices(part: Callable[[slice], Tensor], n_rows: int, n_labels: int, chunk: int) -> Tensor:
+    """``part(labels)`` of shape (n_rows, n_chunk) for slices of ``chunk`` labels, side by side: (n_rows, n_labels).
+
+    Written into their place at once. Kept apart until the end, each of these small tensors would lie behind large ones
+    that were freed before it, and keep their memory from being used again: a gigabyte for a thousand labels.
+    """
+    joined: Tensor | None = None
+    for labels in label_slices(n_labels, chunk):
+        found = part(labels)
+        if joined is None:
+            joined = found.new_empty(n_rows, n_labels)
+        joined[:, labels] = found
+    assert joined is not None
+    return joined
 
 
 def sum_over_labels(

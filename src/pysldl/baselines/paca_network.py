@@ -5,8 +5,8 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from pysldl.baselines.blocks import mlp
-from pysldl.baselines.deep import label_slices
 from pysldl.baselines.flows import LabelFlow
+from pysldl.baselines.label_chunks import in_slices
 
 __all__ = ["PACANetwork", "gaussian_divergence", "reconstruction_error"]
 
@@ -59,7 +59,7 @@ class PACANetwork(nn.Module):
     def scores(self, x: Tensor, chunk: int) -> Tensor:
         """Log odds of all labels at the mean code, of shape (batch, n_labels), of ``chunk`` labels at a time."""
         points = self.place(x, self.encode_features(x)[0])
-        return torch.cat([self.log_odds(labels, points) for labels in label_slices(self.n_labels, chunk)], dim=1)
+        return in_slices(lambda labels: self.log_odds(labels, points), len(x), self.n_labels, chunk)
 
 
 def gaussian_divergence(mean: Tensor, log_variance: Tensor, other_mean: Tensor, other_log_variance: Tensor) -> Tensor:
