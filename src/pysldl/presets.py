@@ -91,7 +91,9 @@ def _blend() -> SLDLClassifier:
 
 
 def _fast() -> SLDLClassifier:
-    return SLDLClassifier(decoder=FeatureNeighborDecoder(n_neighbors=None, temperature=None), random_state=0)
+    return SLDLClassifier(
+        decoder=FeatureNeighborDecoder(n_neighbors=None, n_terms=40, temperature=None), random_state=0
+    )
 
 
 def _accurate() -> SLDLClassifier:
