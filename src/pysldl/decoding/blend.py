@@ -30,7 +30,7 @@ class BlendDecoder(Decoder):
         Its votes are normalised whatever it says, so that both parts are on one scale.
     readout : LinearReadout, optional
     weight : float or None
-        Part of the read-out, in [0, 1]. None: chosen by P@1, P@5 and nDCG@5 on left-out training rows.
+        Part of the read-out, in [0, 1]. None: chosen by P@k and nDCG@k (k = 1, 3, 5) on left-out training rows.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class BlendDecoder(Decoder):
         readout = self.readout_.left_out_scores(_codes(Z_left_out), rows, _codes(Z), Y)
 
         def of_mixture(weight: float) -> float:
-            return quality(Y[rows], top_k(mixed_scores(votes, readout, weight), 5)[0])
+            return quality(Y[rows], top_k(mixed_scores(votes, readout, weight), 5)[0], ks=(1, 3, 5))
 
         self.weight_ = max(WEIGHTS, key=of_mixture)
         return self

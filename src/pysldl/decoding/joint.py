@@ -21,8 +21,8 @@ __all__ = ["CodedRows", "JointNeighborDecoder"]
 
 # What is tried where nothing is asked for; the first of equals is taken, so the cheapest search comes first.
 WEIGHTS = (0.0, 1.0, 0.5, 0.25, 0.75, 0.1)
-TEMPERATURES = (0.05, 0.02, 0.1, 0.2, 0.5)
-NEIGHBORS = (50, 10, 20, 30, 100)
+TEMPERATURES = (0.05, 0.02, 0.1, 0.2, 0.5, 1.0)
+NEIGHBORS = (50, 10, 20, 30, 100, 200)
 CHOOSING_ROWS = 1000
 CANDIDATE_NEIGHBORS = 50  # asked for candidates at least: the votes may do with fewer, a ranker wants more labels
 # Up to so many features, and bytes, rows are searched as dense vectors: a plain product is then the fastest search.
@@ -55,7 +55,7 @@ class JointNeighborDecoder(Decoder):
     Parameters
     ----------
     n_neighbors, weight, temperature : int, float, float or None
-        None: chosen by the votes' P@1, P@5 and nDCG@5 on training rows that are left out of the search and,
+        None: chosen by the votes' P@k and nDCG@k (k = 1, 3, 5) on training rows that are left out of the search and,
         in :class:`~pysldl.SLDLClassifier`, have codes of a mapping that never saw them.
     n_terms : int
         Terms of a query that are looked up in the inverted index.
@@ -146,7 +146,7 @@ class JointNeighborDecoder(Decoder):
 
         def of_votes(found: Found, temperature: float, k: int) -> float:
             labels, _ = vote_top(found[0][:, :k], shares(found[0][:, :k], found[1][:, :k], temperature), self.Y_, 5)
-            return quality(Y, labels)
+            return quality(Y, labels, ks=(1, 3, 5))
 
         by_weight = {weight: ranked(weight) for weight in weights}
         middle = (temperatures[0], counts[0])

@@ -60,14 +60,21 @@ def without_strangers(
     return np.where(strange, np.int32(-1), neighbors), np.where(strange, np.float32(0.0), similarities)
 
 
-def quality(Y: sparse.csr_array, labels: NDArray[np.integer], inv_propensity: NDArray[Any] | None = None) -> float:
-    """What choices on left-out rows are made by: the sum of P@1, P@5 and nDCG@5 of labels, best first.
+def quality(
+    Y: sparse.csr_array,
+    labels: NDArray[np.integer],
+    inv_propensity: NDArray[Any] | None = None,
+    *,
+    ks: tuple[int, ...] = (1, 5),
+) -> float:
+    """What choices on left-out rows are made by: the sum of P@k and nDCG@k of labels, best first.
 
-    With inverse propensities, (n_labels,), the sum of their propensity-scored kin.
+    With inverse propensities, (n_labels,), the sum of their propensity-scored kin. Few rows are better judged by more
+    ``ks``: P@1 is one yes or no a row, and of a few hundred rows mostly chance.
     """
-    told = evaluate(Y, labels, ks=(1, 5), inv_propensity=inv_propensity)
+    told = evaluate(Y, labels, ks=ks, inv_propensity=inv_propensity)
     kin = "" if inv_propensity is None else "PS"
-    return told[f"{kin}P@1"] + told[f"{kin}P@5"] + told[f"{kin}nDCG@5"]
+    return sum(told[f"{kin}P@{k}"] + (told[f"{kin}nDCG@{k}"] if k > 1 else 0.0) for k in ks)
 
 
 def best_votes(
