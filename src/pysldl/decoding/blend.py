@@ -18,7 +18,7 @@ from pysldl.topk import top_k
 __all__ = ["BlendDecoder", "mixed_scores"]
 
 WEIGHTS = (0.5, 0.3, 0.7, 0.15, 0.0, 0.85, 1.0)  # tried where none is given; the first of equals is taken
-CHOOSING_ROWS = 1000
+CHOOSING_ROWS = 3000
 
 
 class BlendDecoder(Decoder):
@@ -74,7 +74,7 @@ class BlendDecoder(Decoder):
         return self
 
     def choose(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
-        """Choose what the neighbours left open, and then the weight, by the first thousand of the ``rows``."""
+        """Choose what the neighbours left open, and then the weight, by the first three thousand of the ``rows``."""
         self.neighbors_.choose(Z_left_out, rows, Z)
         if self.weight is not None:
             return self

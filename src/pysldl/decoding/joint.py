@@ -23,7 +23,7 @@ __all__ = ["CodedRows", "JointNeighborDecoder"]
 WEIGHTS = (0.0, 1.0, 0.5, 0.25, 0.75, 0.1)
 TEMPERATURES = (0.05, 0.02, 0.1, 0.2, 0.5, 1.0)
 NEIGHBORS = (50, 10, 20, 30, 100, 200)
-CHOOSING_ROWS = 1000
+CHOOSING_ROWS = 3000
 CANDIDATE_NEIGHBORS = 50  # asked for candidates at least: the votes may do with fewer, a ranker wants more labels
 # Up to so many features, and bytes, rows are searched as dense vectors: a plain product is then the fastest search.
 DENSE_FEATURES, DENSE_BYTES = 2048, 512 << 20
@@ -125,7 +125,7 @@ class JointNeighborDecoder(Decoder):
         Parameters
         ----------
         Z_left_out : CodedRows
-            The rows, of which the first thousand are used.
+            The rows, of which the first three thousand are used.
         rows : array of int
             Their numbers.
         Z : CodedRows
