@@ -31,7 +31,7 @@ PIPELINES = {
 }
 MEMORY_LIMIT_MB = 12e9 / 2**20
 MOST_GROWTH = 1.3
-NOTHING_RAN = 0.01  # seconds: to ask a stage that is not used is no work that could grow
+NOTHING_RAN = 2e-4  # seconds: to ask a stage that is not used is no work that could grow
 
 LABELS_PER_ROW = 5
 TERMS_PER_ROW = 40
