@@ -6,6 +6,7 @@ from scipy import sparse
 
 from pysldl import SLDLClassifier, make_sldl
 from pysldl.decoding import FeatureNeighborDecoder, LinearRanker
+from pysldl.exceptions import MemoryLimitError
 from pysldl.metrics import evaluate
 from pysldl.persistence import load_answers, load_model
 from pysldl.standard import are_measurements, column_scales, standardized
@@ -76,6 +77,14 @@ def test_saved_explained_and_extended(measured, tmp_path, large):
 
 def _dense(scores):
     return scores.toarray() if sparse.issparse(scores) else scores
+
+
+def test_sparse_features_that_would_not_fit_when_dense():
+    X = sparse.random_array((400, 50_000), density=1e-4, rng=np.random.default_rng(0), format="csr")
+    Y = np.eye(400, 5)
+    Y[5:, 0] = 1
+    with pytest.raises(MemoryLimitError, match="standardize=False"):
+        make_sldl("fast", standardize=True, memory_limit="100 MB").fit(X, Y)
 
 
 def test_dense_rows_find_their_exact_neighbours(measured):

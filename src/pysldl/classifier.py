@@ -153,6 +153,12 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         self._require_memory(X, Y)
         self.feature_means_ = self.feature_scales_ = None
         if self.standardize or (self.standardize is None and are_measurements(X)):
+            require_memory(
+                2 * X.dtype.itemsize * X.shape[0] * X.shape[1],
+                "Standardised features, which are dense,",
+                "Set standardize=False: sparse features need no common scale.",
+                self.memory_limit,
+            )
             self.feature_means_, self.feature_scales_ = column_scales(X)
         X = self._scaled(X)
         held = None

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
-from pysldl.decoding.index import ExactIndex, unit_rows
+from pysldl.decoding.index import dense_rows, index_of, unit_rows
 from pysldl.decoding.votes import NEIGHBORS, TEMPERATURES, best_votes, shares, vote_shares, without_strangers
 from pysldl.kernels import say_what_is_missing, with_small_indices
 from pysldl.kernels.postings import heaviest_terms, search_postings
@@ -93,7 +93,7 @@ class FeatureNeighborDecoder(Decoder):
         """Index further rows ``Z`` behind the present ones, as a fit to all would; ``Y`` holds the labels of all."""
         self.n_neighbors_ = min(self._given("n_neighbors", NEIGHBORS), Y.shape[0])
         if self.vectors_ is not None:
-            self.vectors_ = np.vstack([self.vectors_, unit_rows(_array(Z))])
+            self.vectors_ = np.vstack([self.vectors_, unit_rows(dense_rows(Z))])
         else:
             self.postings_ = with_small_indices(sparse.hstack([self.postings_, self._postings_of(Z)], format="csr"))
         self.Y_ = Y
@@ -166,9 +166,7 @@ class FeatureNeighborDecoder(Decoder):
         if self.vectors_ is None:
             return search_postings(self._queries(Z), self.postings_, self.n_neighbors_, leave_out)
         k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - (leave_out is not None)))
-        index = ExactIndex()
-        index.vectors_ = self.vectors_
-        return without_strangers(*index.nearest(unit_rows(_array(Z)), k, leave_out=leave_out))
+        return without_strangers(*index_of(self.vectors_).nearest(unit_rows(dense_rows(Z)), k, leave_out=leave_out))
 
     def _vote_top(
         self, found: tuple[NDArray[np.int32], NDArray[np.float32]], m: int
@@ -178,7 +176,3 @@ class FeatureNeighborDecoder(Decoder):
 
 def _float32(X: Any) -> sparse.csr_array:
     return sparse.csr_array(X if sparse.issparse(X) else np.atleast_2d(X), dtype=np.float32)
-
-
-def _array(X: Any) -> NDArray[Any]:
-    return np.atleast_2d(X.toarray() if sparse.issparse(X) else X)

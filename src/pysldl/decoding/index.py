@@ -4,12 +4,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pysldl.device import chosen_device
 from pysldl.kernels.nearest import largest, pair_distances
 from pysldl.stage import Stage
 
-__all__ = ["ExactIndex", "NeighborIndex", "unit_rows"]
+__all__ = ["ExactIndex", "NeighborIndex", "dense_rows", "index_of", "unit_rows"]
 
 BLOCK_BYTES = 64 << 20
 
@@ -95,6 +96,18 @@ class ExactIndex(NeighborIndex):
             similarity = Q[rows] @ self.vectors_.T
             neighbors[rows], products[rows] = largest(similarity, k, None if leave_out is None else leave_out[rows])
         return neighbors, products
+
+
+def index_of(vectors: NDArray[np.float32]) -> ExactIndex:
+    """An index over vectors as they are: of length 1 already, or of a length that carries a weight."""
+    index = ExactIndex()
+    index.vectors_ = vectors
+    return index
+
+
+def dense_rows(features: Any) -> NDArray[Any]:
+    """One row or many, sparse or not, as an array of shape (n_rows, n_features)."""
+    return np.asarray(features.toarray() if sparse.issparse(features) else np.atleast_2d(features))
 
 
 def unit_rows(Z: Any, dtype: Any = np.float32) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
-from pysldl.decoding.index import ExactIndex, unit_rows
+from pysldl.decoding.index import ExactIndex, dense_rows, index_of, unit_rows
 from pysldl.decoding.votes import quality, shares, vote_shares, without_strangers
 from pysldl.exceptions import DataError
 from pysldl.kernels import say_what_is_missing, with_small_indices
@@ -239,13 +239,16 @@ class JointNeighborDecoder(Decoder):
                 return self._union(codes, features, rows, k)
             finally:
                 self.weight_ = before
-        parts = [(codes, unit_rows(Z.codes)), (unit_rows(_array(Z_left_out.features)), unit_rows(_array(Z.features)))]
-        pairs = _each_once([_index_of(own).nearest(q, k, leave_out=rows)[0] for q, own in parts])
+        parts = [
+            (codes, unit_rows(Z.codes)),
+            (unit_rows(dense_rows(Z_left_out.features)), unit_rows(dense_rows(Z.features))),
+        ]
+        pairs = _each_once([index_of(own).nearest(q, k, leave_out=rows)[0] for q, own in parts])
         of_codes, of_features = (pair_products(q, pairs, own) for q, own in parts)
         return pairs, of_codes, of_features
 
     def _index(self) -> ExactIndex:
-        return _index_of(self.vectors_)
+        return index_of(self.vectors_)
 
     def _rows(self) -> sparse.csr_array:
         """The training features by rows, made from the inverted index when first needed and not saved."""
@@ -261,16 +264,10 @@ class JointNeighborDecoder(Decoder):
 
 def _joined(Z: CodedRows, weight: float) -> NDArray[np.float32]:
     """Both parts side by side, so that one product is the joint similarity."""
-    codes, features = unit_rows(Z.codes), unit_rows(_array(Z.features))
+    codes, features = unit_rows(Z.codes), unit_rows(dense_rows(Z.features))
     codes *= np.float32(np.sqrt(weight))
     features *= np.float32(np.sqrt(1 - weight))
     return np.hstack([codes, features])
-
-
-def _index_of(vectors: NDArray[np.float32]) -> ExactIndex:
-    index = ExactIndex()
-    index.vectors_ = vectors  # their length carries the weight, so they are not to be scaled
-    return index
 
 
 def _each_once(found: list[NDArray[np.int32]]) -> NDArray[np.int32]:
@@ -285,10 +282,6 @@ def _best_pairs(pairs: NDArray[np.int32], similarities: NDArray[np.float32], k: 
     similarities = np.where(pairs < 0, np.float32(-np.inf), similarities)
     order = np.argsort(-similarities, axis=1, kind="stable")[:, :k]
     return without_strangers(np.take_along_axis(pairs, order, axis=1), np.take_along_axis(similarities, order, axis=1))
-
-
-def _array(features: Any) -> NDArray[Any]:
-    return np.asarray(features.toarray() if sparse.issparse(features) else np.atleast_2d(features))
 
 
 def _values(features: Any) -> NDArray[Any]:

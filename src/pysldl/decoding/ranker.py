@@ -117,6 +117,10 @@ class LinearRanker(Stage):
         """
         if not self.n_candidates >= 1:
             raise DataError(f"n_candidates must be at least 1, but is {self.n_candidates!r}.")
+        if self.n_typical is not None and not self.n_typical >= 0:
+            raise DataError(f"n_typical must be 0 or more, or None, but is {self.n_typical!r}.")
+        if self.propensity is not None and np.shape(self.propensity) != (2,):
+            raise DataError(f"propensity must be two numbers, such as (0.55, 1.5), but is {self.propensity!r}.")
         say_what_is_missing()
         held = rng.permutation(X.shape[0])[: max(1, min(self.held_out, X.shape[0] // 10))]
         self.frequent_ = self._frequent(Y, labels[held], Y[held])
