@@ -85,9 +85,13 @@ def test_an_epoch_shows_every_row_once():
 def test_rows_kept_dense_are_the_rows_that_are_made_dense_anew(toy, container, monkeypatch):
     X, Y = toy
     kept = Rows(container(X), Y, lambda x: 2 * x, CPU).kept()
-    monkeypatch.setattr(rows, "KEPT_ON_CPU", 0)
+    labels_anew = Rows(container(X), Y, lambda x: 2 * x, CPU)
+    monkeypatch.setattr(rows, "LABELS_ON_CPU", 0)
+    labels_anew.kept()
+    monkeypatch.setattr(rows, "FEATURES_ON_CPU", 0)
     anew = Rows(container(X), Y, lambda x: 2 * x, CPU).kept()
-    assert kept._dense is not None and anew._dense is None
+    dense = [[part is not None for part in (r._dense_X, r._dense_Y)] for r in (kept, labels_anew, anew)]
+    assert dense == [[True, True], [True, False], [False, False]]
     monkeypatch.setattr(rows, "BLOCK_ROWS", 40)
     for read in (
         lambda r: r.in_order(),
@@ -95,11 +99,12 @@ def test_rows_kept_dense_are_the_rows_that_are_made_dense_anew(toy, container, m
         lambda r: [(x,) for x in r.features()],
         lambda r: [(r.labels(torch.tensor([3, 149, 3])),)],
     ):
-        batches, same = list(read(kept)), list(read(anew))
-        assert len(batches) == len(same) and sum(len(b[0]) for b in batches) in (3, len(X))
-        for one, other in zip(batches, same, strict=True):
-            for a, b in zip(one, other, strict=True):
-                assert torch.equal(a, b)
+        batches = list(read(kept))
+        assert sum(len(b[0]) for b in batches) in (3, len(X))
+        for others in (labels_anew, anew):
+            for one, other in zip(batches, read(others), strict=True):
+                for a, b in zip(one, other, strict=True):
+                    assert torch.equal(a, b)
 
 
 def test_batch_norm_survives_one_row_beyond_the_last_batch(toy):

@@ -7,6 +7,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from pysldl.baselines.label_chunks import of_labels
+
 __all__ = ["LabelwiseLinear", "dense_layer", "mlp"]
 
 SLOPE = 0.1
@@ -72,8 +74,8 @@ class LabelwiseLinear(nn.Module):
     def forward(self, h: Tensor, labels: slice) -> Tensor:
         """Scores of shape (batch, n_chunk) of features of shape (n_chunk, batch, width), for a slice of the labels."""
         # A batched product over the leading label axis; with the batch first, torch would copy h to get there.
-        scores = torch.matmul(h, self.weight[labels].unsqueeze(2)).squeeze(2)
-        return scores.T + self.bias[labels]
+        scores = torch.matmul(h, of_labels(self.weight, labels).unsqueeze(2)).squeeze(2)
+        return scores.T + of_labels(self.bias, labels)
 
     def same_features(self, h: Tensor) -> Tensor:
         """Scores of shape (batch, n_labels) where all labels see the same features, of shape (batch, width)."""

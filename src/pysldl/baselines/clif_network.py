@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from pysldl.baselines.blocks import LabelwiseLinear, mlp
 from pysldl.baselines.gin import GraphLayer
-from pysldl.baselines.label_chunks import in_slices
+from pysldl.baselines.label_chunks import in_slices, of_labels
 
 __all__ = ["WIDTH", "CLIFNetwork"]
 
@@ -26,6 +26,9 @@ class CLIFNetwork(nn.Module):
 
     nodes: Tensor
     adjacency: Tensor
+
+    fixed = ("nodes", "adjacency")
+    """Buffers that training does not change, so that no copy of them is kept with the best weights."""
 
     def __init__(self, n_features: int, n_labels: int, label_dim: int, feature_layers: int) -> None:
         super().__init__()
@@ -60,7 +63,7 @@ class CLIFNetwork(nn.Module):
             Encoded features.
         gates : Tensor of shape (n_labels, 512)
         """
-        return self.classifier(self.specific(h * gates[labels].unsqueeze(1)), labels)
+        return self.classifier(self.specific(h * of_labels(gates, labels).unsqueeze(1)), labels)
 
     def scores(self, x: Tensor, chunk: int) -> Tensor:
         """Logits of shape (batch, n_labels), of ``chunk`` labels at a time."""

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pysldl.base import LabelRanker
 from pysldl.baselines.rows import Rows
-from pysldl.baselines.selection import SELECTIONS
+from pysldl.baselines.selection import SELECTIONS, in_row_blocks
 from pysldl.baselines.training import AdaptiveClipping, FixedClipping, Objective, Outcome, TrainingLoop
 from pysldl.calibration import LABELS_PER_ROW, ScoreCalibration
 from pysldl.exceptions import DataError, MissingDependencyError
@@ -91,6 +91,9 @@ class DeepRanker(LabelRanker):
     """Whether the method was rebuilt from its abstract, which tables have to say."""
 
     patience_after: int = 0
+
+    _optional: tuple[str, ...] = ("patience",)
+    """Numbers that may be None."""
     """Steps before patience begins to count."""
 
     selection: str = "P@1"
@@ -218,17 +221,21 @@ class DeepRanker(LabelRanker):
         return loop.run(
             network,
             objective,
-            lambda: train.shuffled(self.batch_size, shuffle),
+            lambda: train.shuffled(self._rows_a_step(len(train)), shuffle),
             optimizer,
             self._schedule(optimizer),
             None if held is None else (lambda: self._quality(score or self._scorer(network, train), held)),
         )
 
+    def _rows_a_step(self, n_rows: int) -> int:
+        """Rows of a training step where there are ``n_rows`` to train on."""
+        return self.batch_size
+
     def _quality(self, score: Callable[[Tensor], Tensor], held: Rows) -> tuple[float, ...]:
         import torch
 
         measure = SELECTIONS[self.selection]
-        parts = [measure(score(x), y) for x, y in held.in_order()]
+        parts = [in_row_blocks(measure, score(x), y) for x, y in held.in_order()]
         return tuple(torch.cat(parts).mean(dim=0).tolist())
 
     def _record(self, outcome: Outcome) -> None:
@@ -326,7 +333,7 @@ class DeepRanker(LabelRanker):
         at_least = {"epochs": 1, "batch_size": 2, "patience": 1}
         for name, least in at_least.items():
             value = getattr(self, name)
-            if not (name == "patience" and value is None) and not value >= least:
+            if not (name in self._optional and value is None) and not value >= least:
                 raise DataError(f"{name} must be at least {least}, but is {value!r}.")
         if not self.learning_rate > 0:
             raise DataError(f"learning_rate must be positive, but is {self.learning_rate!r}.")

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from pysldl.baselines.blocks import LabelwiseLinear, dense_layer, mlp
+from pysldl.baselines.label_chunks import of_labels
 
 __all__ = ["DELANetwork", "gate_sample", "noise_divergence"]
 
@@ -62,7 +63,7 @@ class DELANetwork(nn.Module):
         gates : Tensor of shape (n_labels, D)
         """
         of_latent = self.decoder_input.weight[:, -noise.shape[1] :]
-        gated = gates[labels].unsqueeze(2) * of_latent.T
+        gated = of_labels(gates, labels).unsqueeze(2) * of_latent.T
         hidden = torch.relu(base + torch.matmul(noise, gated))
         return self.classifier(self.decoder_output(hidden), labels)
 

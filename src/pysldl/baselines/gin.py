@@ -9,14 +9,19 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from pysldl.baselines.blocks import mlp
+from pysldl.baselines.deep import label_slices
 
 __all__ = ["GraphLayer", "label_graph", "similarity_gap"]
+
+BLOCK_LABELS = 256
 
 
 class GraphLayer(nn.Module):
     """``E <- MLP((1 + eps) E + A E)``, plus E itself where the widths agree; eps is learned and starts at 0.
 
-    The MLP has one hidden layer of half the output width; batch norm runs over the nodes.
+    The MLP has one hidden layer of half the output width; batch norm runs over the nodes. Its first layer is linear, so
+    that it can come before the sum over neighbours: nothing of shape (n_nodes, n_in) is formed, which is as large as
+    the graph where nodes have as many features as there are nodes.
 
     Parameters
     ----------
@@ -32,7 +37,11 @@ class GraphLayer(nn.Module):
 
     def forward(self, nodes: Tensor, adjacency: Tensor) -> Tensor:
         """Nodes of shape (n_nodes, n_out); ``nodes`` is (n_nodes, n_in), ``adjacency`` (n_nodes, n_nodes)."""
-        out = self.mlp((1.0 + self.epsilon) * nodes + adjacency @ nodes)
+        first, *rest = self.mlp
+        images = nodes @ first.weight.T
+        out = (1.0 + self.epsilon) * images + adjacency @ images + first.bias
+        for layer in rest:
+            out = layer(out)
         return out + nodes if self.residual else out
 
 
@@ -49,11 +58,21 @@ def label_graph(Y: sparse.csr_array) -> NDArray[np.float32]:
     -------
     ndarray of shape (n_labels, n_labels)
     """
-    together = (Y.T @ Y).toarray().astype(np.float32)
-    counts = together.diagonal().copy()
-    np.fill_diagonal(together, 0.0)
-    conditional = together / np.maximum(counts, 1.0)[:, None]
-    return (conditional + conditional.T) / 2.0
+    # Some rows at a time, and in place: there is no second matrix of all pairs.
+    n_labels = Y.shape[1]
+    rows_of_labels = sparse.csr_array(Y.T)
+    counts = np.maximum(np.asarray(Y.sum(axis=0)), 1.0).astype(np.float32)
+    graph = np.empty((n_labels, n_labels), np.float32)
+    blocks = label_slices(n_labels, BLOCK_LABELS)
+    for block in blocks:
+        graph[block] = (rows_of_labels[block] @ Y).toarray()
+        graph[block] /= counts[block, None]
+    np.fill_diagonal(graph, 0.0)
+    for block in blocks:
+        there, back = graph[block, block.start :], graph[block.start :, block].T
+        mean = (there + back) / 2.0
+        there[:], back[:] = mean, mean
+    return graph
 
 
 def similarity_gap(embeddings: Tensor, adjacency: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
+from contextvars import ContextVar
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -12,7 +13,15 @@ from torch import Tensor
 from pysldl.baselines.deep import label_slices
 from pysldl.exceptions import DataError
 
-__all__ = ["half_products", "in_slices", "labels_at_once", "narrow", "require_half_products", "sum_over_labels"]
+__all__ = [
+    "half_products",
+    "in_slices",
+    "labels_at_once",
+    "narrow",
+    "of_labels",
+    "require_half_products",
+    "sum_over_labels",
+]
 
 # Of the largest intermediate of a slice. On a CPU it should stay near the caches, a GPU wants long products.
 BYTES_ON_CPU = 8 << 20
@@ -79,7 +88,8 @@ def sum_over_labels(
     """The scalar ``sum(term(labels, *shared))`` over slices of ``chunk`` labels, in the memory of one slice.
 
     The gradient of a slice is taken as soon as its term is known, and its intermediates are dropped: nothing is
-    computed twice, and what is kept are sums of gradients with the shapes of ``shared`` and ``parameters``.
+    computed twice, and what is kept are sums of gradients with the shapes of ``shared`` and ``parameters``. From those
+    that have a row for every label, ``term`` should take the rows of its slice by :func:`of_labels`.
 
     Parameters
     ----------
@@ -105,33 +115,99 @@ def sum_over_labels(
     return _EagerSum.apply(mixed, slices, len(shared), *shared, *parameters)
 
 
+def of_labels(tensor: Tensor, labels: slice) -> Tensor:
+    """``tensor[labels]``, where ``tensor`` is shared by the terms of :func:`sum_over_labels` or a parameter of them.
+
+    The gradient of a plain slice has the shape of the whole tensor, and is zero but for the slice: to fill and add one
+    for every few labels takes time that grows with the square of their number. The gradient of what this returns has
+    the shape of the slice, and is added where the slice is.
+
+    Parameters
+    ----------
+    tensor : Tensor of shape (n_labels, ...)
+    labels : slice
+    """
+    gradients = _ADDING_UP.get()
+    return tensor[labels] if gradients is None else gradients.rows(tensor, labels)
+
+
+class _GradientSums:
+    """Sums of gradients over slices of the labels.
+
+    Parameters
+    ----------
+    inputs : list of Tensor
+        Those without need of a gradient have none.
+    """
+
+    def __init__(self, inputs: list[Tensor]) -> None:
+        self.inputs = inputs
+        # Made before the first slice: between its intermediates they would keep that memory from being used again.
+        self.sums = {
+            position: torch.zeros_like(tensor, dtype=torch.promote_types(tensor.dtype, torch.float32))
+            for position, tensor in enumerate(inputs)
+            if tensor.requires_grad
+        }
+        self.used: set[int] = set()
+        self._positions = {id(inputs[position]): position for position in self.sums}
+        self._labels = slice(0)
+        self._taken: dict[int, Tensor] = {}
+
+    def rows(self, tensor: Tensor, labels: slice) -> Tensor:
+        """The rows of a slice, as a leaf that has a gradient of its own."""
+        position = self._positions.get(id(tensor))
+        if position is None or labels != self._labels:
+            return tensor[labels]
+        if position not in self._taken:
+            self._taken[position] = tensor.detach()[labels].requires_grad_()
+        return self._taken[position]
+
+    def add(self, labels: slice, term: Callable[[], Tensor]) -> Tensor:
+        """Compute a term, add its gradients to the sums, and return its value."""
+        self._labels, self._taken = labels, {}
+        token = _ADDING_UP.set(self)
+        try:
+            with torch.enable_grad():
+                value = term()
+        finally:
+            _ADDING_UP.reset(token)
+        whole = [(position, self.inputs[position], total) for position, total in self.sums.items()]
+        sliced = [(position, rows, self.sums[position][labels]) for position, rows in self._taken.items()]
+        wanted = [*whole, *sliced]
+        gradients = torch.autograd.grad(value, [leaf for _, leaf, _ in wanted], allow_unused=True)
+        for (position, _, total), gradient in zip(wanted, gradients, strict=True):
+            if gradient is not None:
+                total += gradient
+                self.used.add(position)
+        return value.detach()
+
+    def results(self) -> list[Tensor | None]:
+        """One for every input; None for one that no term has used."""
+        return [self.sums[position] if position in self.used else None for position in range(len(self.inputs))]
+
+
+_ADDING_UP: ContextVar[_GradientSums | None] = ContextVar("_ADDING_UP", default=None)
+
+
 class _EagerSum(torch.autograd.Function):
     """A sum that knows its gradient when its value is known."""
 
     @staticmethod
     def forward(ctx: Any, term: Callable[..., Tensor], slices: list[slice], n_shared: int, *tensors: Tensor) -> Tensor:
         shared = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors[:n_shared]]
-        inputs = [*shared, *tensors[n_shared:]]
-        wanted = [position for position, tensor in enumerate(inputs) if tensor.requires_grad]
-        values: list[Tensor] = []
-        sums: dict[int, Tensor] = {}
-        for labels in slices:
-            with torch.enable_grad():
-                value = term(labels, *shared)
-                gradients = torch.autograd.grad(value, [inputs[p] for p in wanted], allow_unused=True)
-            values.append(value.detach())
-            for position, gradient in zip(wanted, gradients, strict=True):
-                if gradient is None:
-                    continue
-                if position in sums:
-                    sums[position] += gradient
-                else:
-                    sums[position] = gradient.to(torch.promote_types(gradient.dtype, torch.float32), copy=True)
-        ctx.gradients = [sums.get(position) for position in range(len(inputs))]
-        return torch.stack(values).sum()
+        gradients = _GradientSums([*shared, *tensors[n_shared:]])
+        values: Tensor | None = None
+        for position, labels in enumerate(slices):
+            value = gradients.add(labels, partial(term, labels, *shared))
+            if values is None:
+                values = value.new_empty(len(slices))
+            values[position] = value
+        assert values is not None
+        ctx.gradients = gradients.results()
+        return values.sum()
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Any, ...]:
-        gradients = [None if gradient is None else gradient * outer[0] for gradient in ctx.gradients]
+        gradients = [None if gradient is None else gradient.mul_(outer[0]) for gradient in ctx.gradients]
         ctx.gradients = []
         return None, None, None, *gradients

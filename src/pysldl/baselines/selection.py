@@ -12,7 +12,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["SELECTIONS"]
+__all__ = ["SELECTIONS", "in_row_blocks"]
+
+# Scores that are measured at once on a CPU. A measure holds up to 50 bytes for each of them.
+BLOCK_ON_CPU = 1 << 18
+
+
+def in_row_blocks(measure: Callable[[Tensor, Tensor], Tensor], scores: Tensor, y: Tensor) -> Tensor:
+    """``measure(scores, y)``, on a CPU of some rows at a time: its memory does not follow the number of labels."""
+    import torch
+
+    if scores.is_cuda:
+        return measure(scores, y)
+    n_rows = max(1, BLOCK_ON_CPU // max(scores.shape[1], 1))
+    return torch.cat([measure(*block) for block in zip(scores.split(n_rows), y.split(n_rows), strict=True)])
 
 
 def first_hit(scores: Tensor, y: Tensor) -> Tensor:

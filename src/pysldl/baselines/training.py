@@ -162,7 +162,7 @@ class TrainingLoop:
                 stacklevel=2,
             )
         if best is not None:
-            network.load_state_dict(best)
+            network.load_state_dict(best, strict=False)
         network.eval()
         return Outcome(len(losses), best_epoch, stopped, losses)
 
@@ -194,4 +194,6 @@ def _judged(network: nn.Module, judge: Callable[[], tuple[float, ...]]) -> tuple
 
 
 def _copy_of(network: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+    """What training changes: a network may name large buffers that stay as they are."""
+    fixed = getattr(network, "fixed", ())
+    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items() if name not in fixed}
