@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 
+from pysldl.baselines import training  # noqa: E402
 from pysldl.baselines.clif import CLIF  # noqa: E402
 from pysldl.baselines.clif_network import CLIFNetwork  # noqa: E402
 from pysldl.baselines.gin import label_graph, similarity_gap  # noqa: E402
@@ -66,6 +67,25 @@ def test_node_features_and_graph_are_not_learned_but_kept():
     learned = {name for name, _ in network.named_parameters()}
     assert not {"nodes", "adjacency"} & learned
     assert {"nodes", "adjacency"} <= set(network.state_dict())
+    assert set(network.state_dict()) - set(training._copy_of(network)) == {"nodes", "adjacency"}
+
+
+def test_the_best_epoch_is_kept_without_a_copy_of_the_graph():
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((40, N_FEATURES)), sparse.csr_array((rng.random((40, N_LABELS)) < 0.4).astype(np.float32))
+    qualities, judged = iter([1.0, 0.5, 0.2]), []
+
+    class Judged(CLIF):
+        def _quality(self, score, held):
+            judged.append(score(torch.zeros(1, N_FEATURES)).clone())
+            return (next(qualities),)
+
+    model = Judged(epochs=3, batch_size=10, device="cpu", random_state=0).fit(X, Y)
+    assert model.best_epoch_ == 1 and np.abs(model.weights_["adjacency"]).sum() > 0
+    with torch.no_grad():
+        found = model._logits(model._network(), torch.zeros(1, N_FEATURES))
+    torch.testing.assert_close(found, judged[0])
+    assert not torch.allclose(found, judged[-1])
 
 
 def test_one_label_has_no_graph():

@@ -22,7 +22,7 @@ from pysldl.baselines.deep import (  # noqa: E402
 )
 from pysldl.baselines.reweighted import FocalLossClassifier  # noqa: E402
 from pysldl.baselines.rows import Rows, batch_bounds  # noqa: E402
-from pysldl.baselines.selection import SELECTIONS  # noqa: E402
+from pysldl.baselines.selection import SELECTIONS, in_row_blocks  # noqa: E402
 from pysldl.baselines.steps import Step  # noqa: E402
 from pysldl.baselines.training import AdaptiveClipping, FixedClipping, TrainingLoop  # noqa: E402
 from pysldl.exceptions import (  # noqa: E402
@@ -337,6 +337,21 @@ def test_selection_measures_agree_with_plain_loops():
         np.testing.assert_allclose(SELECTIONS["P@1"](*given)[i], [hits[0], gain])
         right = sum((scores[i, k] > 0) == (Y[i, k] > 0) for k in range(9)) / 9
         assert SELECTIONS["hamming"](*given)[i, 0].item() == pytest.approx(right)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS)
+@pytest.mark.parametrize("block", [1, 30, 1000])
+def test_measures_of_some_rows_at_a_time_are_those_of_all(selection, block, monkeypatch):
+    scores, y = torch.randn(7, 9), (torch.rand(7, 9) < 0.3).float()
+    sizes = []
+
+    def measure(scores, y):
+        sizes.append(len(y))
+        return SELECTIONS[selection](scores, y)
+
+    monkeypatch.setattr("pysldl.baselines.selection.BLOCK_ON_CPU", block)
+    assert torch.equal(in_row_blocks(measure, scores, y), SELECTIONS[selection](scores, y))
+    assert max(sizes) <= max(1, block // 9)
 
 
 def test_first_hit_does_not_choose_what_cannot_be_chosen():
