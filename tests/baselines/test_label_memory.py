@@ -1,12 +1,21 @@
-"""Memory of the methods with label-specific features does not follow the number of labels."""
+"""Memory of the methods with label-specific features follows the number of labels only where their weights do."""
 
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from scipy import sparse
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytest.importorskip("resource")
+
+from pysldl.baselines import BASELINES  # noqa: E402
+from pysldl.baselines.deep import _optimizer  # noqa: E402
+from pysldl.baselines.rows import Rows  # noqa: E402
+from pysldl.baselines.steps import new_step  # noqa: E402
+
+CPU = torch.device("cpu")
 
 SCRIPT = """
 import resource
@@ -35,3 +44,29 @@ def test_doubling_the_labels_does_not_raise_the_peak(method, n_labels, width):
     grown = int(answer.stdout) * (1 if sys.platform == "darwin" else 1024)
     one_intermediate = 4 * 48 * n_labels * width  # of the added labels, had they been computed at once
     assert grown < one_intermediate / 2
+
+
+def held_by_a_step(method, n_labels):
+    """Bytes that torch holds at the worst moment of a step beyond those it held before, and bytes of the weights."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((8, 20), dtype=np.float32), (rng.random((8, n_labels)) < 0.1).astype(np.float32)
+    model = BASELINES[method](device="cpu", label_chunk=40)
+    network = model._build(20, n_labels)
+    objective = model._objective(network, Rows(X, sparse.csr_array(Y), lambda x: x, CPU))
+    step = new_step(objective, _optimizer("adam", model._parameter_groups(network), 1e-3, 0.0, CPU), None)
+    batch = torch.from_numpy(X), torch.from_numpy(Y)
+    step(*batch)  # makes the moments of the optimiser
+    step.optimizer.zero_grad(set_to_none=True)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step(*batch)
+    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
+    held = np.cumsum([event.nbytes() for event in sorted(events, key=lambda event: event.start_ns())])
+    return held.max(), sum(4 * p.numel() for p in network.parameters())
+
+
+# The label encoder of CLIF works on all labels at once: some twenty results of 256 numbers for each of them.
+@pytest.mark.parametrize(("method", "encoded"), [("PACA", 0), ("DELA", 0), ("CLIF", 20 * 256)])
+def test_a_step_holds_one_gradient_of_added_labels_and_no_more(method, encoded):
+    n_labels = 600
+    (small, fewer), (large, more) = (held_by_a_step(method, n) for n in (n_labels, 2 * n_labels))
+    assert large - small < 1.25 * (more - fewer) + 4 * encoded * n_labels
