@@ -21,7 +21,7 @@ from pysldl.baselines.flows import AffineFlow, Conditioner, LabelFlow, Sigmoidal
 from pysldl.baselines.gin import GraphLayer, label_graph, similarity_gap  # noqa: E402
 from pysldl.baselines.label_chunks import in_slices, labels_at_once, narrow, sum_over_labels  # noqa: E402
 from pysldl.baselines.paca import PACA  # noqa: E402
-from pysldl.baselines.sigmoidal import has_kernels, packed_map, sigmoidal_map  # noqa: E402
+from pysldl.baselines.sigmoidal import packed_map, sigmoidal_map  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 N_LABELS = 7
@@ -130,32 +130,54 @@ def test_the_kernels_of_a_gpu_in_their_interpreter():
     subprocess.run([sys.executable, "-c", KERNELS], check=True, env={**os.environ, "TRITON_INTERPRET": "1"})
 
 
-def test_the_compiled_map_of_a_cpu():
+def bending(n_rows, n_labels, dim, spread=1.0):
+    """A flow, points and labels of which it is one function, with outer gradients."""
+    flow = SigmoidalFlow(n_labels, dim)
+    for parameter in flow.parameters():
+        parameter.data *= spread
+    return flow, torch.randn(n_rows, dim), [torch.randn(n_labels, n_rows, dim) for _ in range(2)]
+
+
+def bent(flow, z, outer, way):
+    """Mapped points, logarithms of slopes and all gradients."""
+    z = z.clone().requires_grad_()
+    mapped = getattr(flow, way)(z, slice(None))
+    return [*(values.detach() for values in mapped), *torch.autograd.grad(mapped, (z, *flow.parameters()), outer)]
+
+
+@pytest.mark.parametrize(("n_rows", "n_labels", "dim"), [(3, 5, 9), (1, 1, 1), (20, 7, 50), (2, 3, 300)])
+def test_the_compiled_flow_is_the_flow(n_rows, n_labels, dim):
     pytest.importorskip("numba")
-    u, shape = torch.randn(3, 9), 4 * torch.randn(5, 3, 9, 48)  # 135 rows: two blocks and a part of one
-    shape[0, 0, 0, :3] = torch.tensor([-1e4, 0.0, 1e4])
-    outer = torch.randn(5, 3, 9), torch.randn(5, 3, 9)
+    flow, z, outer = bending(n_rows, n_labels, dim, spread=3.0)
+    found = bent(flow, z, outer, "_in_one_function")
+    expected = bent(flow.double(), z.double(), [o.double() for o in outer], "_in_two_products")
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=2e-4, atol=2e-4 * float(other.abs().max()) + 1e-6)
+
+
+def test_the_compiled_flow_does_not_depend_on_threads():
+    numba = pytest.importorskip("numba")
+    flow, z, outer = bending(60, 8, 50)
     results = []
-    for dtype in (torch.float32, torch.float64):  # the second has no kernel
-        given = u.to(dtype).requires_grad_(), shape.to(dtype).requires_grad_()
-        assert has_kernels(given[0], 16) == (dtype == torch.float32)
-        mapped = packed_map(*given)
-        results.append([*mapped, *torch.autograd.grad(mapped, given, [o.to(dtype) for o in outer])])
-    for found, expected in zip(*results, strict=True):
-        torch.testing.assert_close(found, expected.float(), rtol=2e-4, atol=2e-4)
+    for n_threads in (1, 2):
+        before = numba.get_num_threads()
+        numba.set_num_threads(min(n_threads, numba.config.NUMBA_NUM_THREADS))
+        try:
+            results.append(bent(flow, z, outer, "_in_one_function"))
+        finally:
+            numba.set_num_threads(before)
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def test_the_compiled_map_keeps_what_is_no_number_and_stays_finite_far_out():
+def test_the_compiled_flow_keeps_what_is_no_number_and_stays_finite_far_out():
     pytest.importorskip("numba")
-    u, shape = torch.tensor([[-1e4, -50.0, 50.0, 1e4]], requires_grad=True), torch.randn(2, 1, 4, 48)
-    mapped, log_slope = packed_map(u, shape.requires_grad_())
-    (mapped + log_slope).sum().backward()
-    assert all(torch.isfinite(tensor).all() for tensor in (mapped, log_slope, u.grad, shape.grad))
-    for component in (0, 16, 32):
-        broken = shape.detach().clone()
-        broken[0, 0, 1, component] = torch.nan
-        mapped, _ = packed_map(u.detach(), broken)
-        assert torch.isnan(mapped).nonzero().tolist() == [[0, 0, 1]]
+    flow, _, outer = bending(1, 2, 4)
+    z = torch.tensor([[-1e4, -50.0, 50.0, 1e4]])
+    assert all(torch.isfinite(tensor).all() for tensor in bent(flow, z, outer, "_in_one_function"))
+    z[0, 3] = torch.nan
+    for tensor in flow._in_one_function(z, slice(None)):
+        assert torch.isnan(tensor[..., 3]).all() and torch.isfinite(tensor[..., 0]).all()
 
 
 @pytest.mark.parametrize("far", [-1e4, -50.0, 50.0, 1e4])

@@ -5,18 +5,22 @@ A flow maps a point z of D numbers to a point u under a standard normal density.
 """
 
 import math
+from bisect import bisect_left
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pysldl.baselines.sigmoidal import has_kernels, packed_map, sigmoidal_map
+from pysldl.baselines.label_chunks import of_labels
+from pysldl.baselines.sigmoidal import packed_map, sigmoidal_map
+from pysldl.kernels import compiled
 
 __all__ = ["AffineFlow", "Conditioner", "LabelFlow", "SigmoidalFlow"]
 
 CONDITIONER_WIDTH = 256
 COMPONENTS = 16
+STEPS = 5  # of the triangle that is left of a masked matrix, in which products leave out what is zero
 
 
 class Mapped(NamedTuple):
@@ -29,9 +33,9 @@ class Mapped(NamedTuple):
 class Conditioner(nn.Module):
     """A masked autoencoder (MADE): what it says of dimension i follows from the label and the dimensions before i.
 
-    One hidden layer of ELU units. Input i has the degree i, hidden unit j the degree ``j mod (D - 1) + 1``; a hidden
-    unit sees inputs of at most its degree, and dimension i sees hidden units below its own. The label enters the
-    hidden layer as a vector of its own, unmasked.
+    One hidden layer of ELU units. Input i has the degree i, hidden units have the degrees ``j mod (D - 1) + 1`` in
+    increasing order; a hidden unit sees inputs of at most its degree, and dimension i sees hidden units below its own.
+    The label enters the hidden layer as a vector of its own, unmasked.
 
     Parameters
     ----------
@@ -52,21 +56,33 @@ class Conditioner(nn.Module):
         self.label_bias = nn.Parameter(torch.zeros(width))
         self.output = nn.Linear(width, dim * self.n_outputs)
         inputs = torch.arange(1, dim + 1)
-        hidden = torch.arange(width) % max(dim - 1, 1) + 1
+        degrees = sorted(unit % max(dim - 1, 1) + 1 for unit in range(width))
+        hidden = torch.tensor(degrees)
         outputs = inputs.repeat_interleave(self.n_outputs)
+        ends = sorted({-(-dim * step // STEPS) for step in range(1, STEPS + 1)})
+        # So many dimensions take from so many hidden units alone.
+        self.reach = [(end, bisect_left(degrees, end)) for end in ends]
         self.register_buffer("input_mask", (inputs <= hidden[:, None]).float(), persistent=False)
         self.register_buffer("output_mask", (hidden < outputs[:, None]).float(), persistent=False)
 
     def forward(self, z: Tensor, labels: slice) -> Tensor:
         """Of shape (n_chunk, batch, D, n_outputs), for points of shape (batch, D)."""
-        out = functional.linear(self.units(z, labels), self.output.weight * self.output_mask, self.output.bias)
+        out = functional.linear(self.units(z, labels), self.masked_output(), self.output.bias)
         return out.unflatten(2, (z.shape[1], self.n_outputs))
 
     def units(self, z: Tensor, labels: slice) -> Tensor:
         """The hidden layer, of shape (n_chunk, batch, width)."""
+        of_points, of_label = self.halves(z, labels)
+        return functional.elu(of_points + of_label.unsqueeze(1))
+
+    def halves(self, z: Tensor, labels: slice) -> tuple[Tensor, Tensor]:
+        """What points, of shape (batch, width), and labels, (n_chunk, width), give to the hidden layer."""
         of_points = functional.linear(z, self.hidden.weight * self.input_mask, self.hidden.bias)
-        of_labels = self.label[labels] + self.label_bias
-        return functional.elu(of_points + of_labels.unsqueeze(1))
+        return of_points, of_labels(self.label, labels) + self.label_bias
+
+    def masked_output(self) -> Tensor:
+        """Weight of the output layer, of shape (D * n_outputs, width)."""
+        return self.output.weight * self.output_mask
 
     def followed_by(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """Weight and bias of the output layer and, after it, one linear layer for each dimension: as one layer.
@@ -80,10 +96,12 @@ class Conditioner(nn.Module):
         -------
         weight, bias : Tensor of shape (D * n_more, width) and (D * n_more,)
         """
-        each = (-1, self.n_outputs)
-        own = (self.output.weight * self.output_mask).unflatten(0, each)
-        joined_bias = self.output.bias.unflatten(0, each) @ weight.T + bias
-        return torch.matmul(weight, own).flatten(0, 1), joined_bias.flatten()
+        own = self.masked_output().unflatten(0, (-1, self.n_outputs))
+        return torch.matmul(weight, own).flatten(0, 1), self.bias_after(weight, bias).flatten()
+
+    def bias_after(self, weight: Tensor, bias: Tensor) -> Tensor:
+        """The bias of both layers, of shape (D, n_more)."""
+        return self.output.bias.unflatten(0, (-1, self.n_outputs)) @ weight.T + bias
 
 
 class SigmoidalFlow(nn.Module):
@@ -102,7 +120,12 @@ class SigmoidalFlow(nn.Module):
 
     def forward(self, z: Tensor, labels: slice) -> Mapped:
         """Map points of shape (batch, D)."""
-        points, log_slopes = (self._in_one_product if z.is_cuda else self._in_two_products)(z, labels)
+        if z.is_cuda:
+            points, log_slopes = self._in_one_product(z, labels)
+        elif z.dtype == torch.float32 and compiled():
+            points, log_slopes = self._in_one_function(z, labels)
+        else:
+            points, log_slopes = self._in_two_products(z, labels)
         return Mapped(points, log_slopes.sum(dim=-1))
 
     def _last_layer(self) -> tuple[Tensor, Tensor]:
@@ -112,9 +135,16 @@ class SigmoidalFlow(nn.Module):
 
     def _in_two_products(self, z: Tensor, labels: slice) -> tuple[Tensor, Tensor]:
         shape = self.conditioner(z, labels)
-        if has_kernels(z, COMPONENTS):
-            return packed_map(z, functional.linear(shape, *self._last_layer()))
         return sigmoidal_map(z.expand(shape.shape[:-1]), self.slope(shape), self.shift(shape), self.weight(shape))
+
+    def _in_one_function(self, z: Tensor, labels: slice) -> tuple[Tensor, Tensor]:
+        """The same on a CPU, compiled."""
+        from pysldl.baselines.flow_cpu import bend
+
+        conditioner, (last, bias) = self.conditioner, self._last_layer()
+        halves = conditioner.halves(z, labels)
+        offsets = conditioner.bias_after(last, bias)
+        return bend(z, *halves, conditioner.masked_output(), conditioner.reach, last, offsets)
 
     def _in_one_product(self, z: Tensor, labels: slice) -> tuple[Tensor, Tensor]:
         """The same. Three times the arithmetic, but none of it in the thin products that a GPU is slow at."""
@@ -146,8 +176,8 @@ class LabelVector(nn.Module):
 
     def forward(self, labels: slice) -> Tensor:
         """Of shape (n_chunk, dim)."""
-        hidden = torch.relu(self.hidden[labels] + self.hidden_bias)
-        return self.output(hidden) + self.direct[labels] + self.direct_bias
+        hidden = torch.relu(of_labels(self.hidden, labels) + self.hidden_bias)
+        return self.output(hidden) + of_labels(self.direct, labels) + self.direct_bias
 
 
 class AffineFlow(nn.Module):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PACA"]
 
+FEW_ROWS, SMALL_BATCH, BATCH = 4000, 16, 128
+
 
 class PACA(LabelSpecificRanker):
     r"""PACA: every label has a density of its positive and one of its negative prototypes; their ratio classifies.
@@ -46,8 +48,11 @@ class PACA(LabelSpecificRanker):
         In the two encoders.
     binary : bool or None
         Whether features are 0 or 1 and their decoding is judged by cross-entropy, not by squared error; None looks.
-    epochs, batch_size, learning_rate, weight_decay, optimizer
+    epochs, learning_rate, weight_decay, optimizer
         At most 200 passes of Adam.
+    batch_size : int or None
+        Rows of a step. None takes 16 where there are fewer than 4,000 to train on, else DELA's 128: a pass takes as
+        long, and of a small data set fewer of them do.
     decay_every, warmup
         Halve the learning rate after every so many epochs; let it rise linearly before.
     selection : {"AP", "P@1", "hamming"}
@@ -78,7 +83,7 @@ class PACA(LabelSpecificRanker):
         dropout: float = 0.1,
         binary: bool | None = None,
         epochs: int = 200,
-        batch_size: int = 128,
+        batch_size: int | None = None,
         learning_rate: float = 1e-3,
         weight_decay: float = 1e-4,
         optimizer: OptimizerName = "adam",
@@ -100,7 +105,7 @@ class PACA(LabelSpecificRanker):
     ) -> None:
         super().__init__(
             epochs=epochs,
-            batch_size=batch_size,
+            batch_size=batch_size,  # type: ignore[arg-type]
             learning_rate=learning_rate,
             weight_decay=weight_decay,
             optimizer=optimizer,
@@ -125,6 +130,11 @@ class PACA(LabelSpecificRanker):
         self.patience_after = patience_after
         self.label_chunk = label_chunk
         self.half_precision = half_precision
+
+    _optional = ("patience", "batch_size")
+
+    def _rows_a_step(self, n_rows: int) -> int:
+        return self.batch_size or (SMALL_BATCH if n_rows < FEW_ROWS else BATCH)
 
     @property
     def _widest(self) -> int:  # type: ignore[override]

@@ -10,8 +10,8 @@ with positive slopes :math:`a = \mathrm{softplus}(\alpha)` and weights :math:`w 
 .. math:: \frac{du'}{du} = \frac{(1 - \delta)\, r}{s (1 - s)}, \qquad r = \sum_j w_j a_j p_j (1 - p_j).
 
 PACA evaluates this for every row, label and latent dimension. Autograd would write some forty tensors of that size
-to do so; the gradient below writes a dozen. ``sigmoidal_gpu`` on a GPU, and ``sigmoidal_cpu`` where numba is there,
-write one.
+to do so; the gradient below writes a dozen, ``sigmoidal_gpu`` on a GPU one, and ``flow_cpu``, where numba is there,
+none.
 """
 
 import math
@@ -21,9 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pysldl.kernels import compiled
-
-__all__ = ["has_kernels", "packed_map", "sigmoidal_map"]
+__all__ = ["packed_map", "sigmoidal_map"]
 
 DELTA = 1e-6
 SMALLEST = 1e-30
@@ -58,16 +56,9 @@ def packed_map(u: Tensor, shape: Tensor) -> tuple[Tensor, Tensor]:
     -------
     mapped, log_slope : Tensor of shape (n_chunk, batch, D)
     """
-    if has_kernels(u, shape.shape[-1] // 3):
-        return _KernelMap.apply(u, shape if u.is_cuda else shape.to(u.dtype))
+    if u.is_cuda and find_spec("triton") is not None:
+        return _KernelMap.apply(u, shape)
     return sigmoidal_map(u.expand(shape.shape[:-1]), *shape.to(u.dtype).chunk(3, dim=-1))
-
-
-def has_kernels(u: Tensor, n_components: int) -> bool:
-    """Whether the map of ``u`` is one kernel here; on a CPU it is for single precision and one number of components."""
-    if u.is_cuda:
-        return find_spec("triton") is not None
-    return u.dtype == torch.float32 and compiled() and n_components == _kernels(u).N
 
 
 class _SigmoidalMap(torch.autograd.Function):
@@ -86,23 +77,17 @@ class _KernelMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, shape: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(u, shape)
-        return _kernels(u).map_forward(u, shape, DELTA, SMALLEST)
+        from pysldl.baselines.sigmoidal_gpu import map_forward
+
+        return map_forward(u, shape, DELTA, SMALLEST)
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor, Tensor]:
+        from pysldl.baselines.sigmoidal_gpu import map_backward
+
         (of_mapped, of_log_slope), (u, shape) = outer, ctx.saved_tensors
-        of_u, of_shape = _kernels(u).map_backward(of_mapped, of_log_slope, u, shape, DELTA, SMALLEST)
+        of_u, of_shape = map_backward(of_mapped, of_log_slope, u, shape, DELTA, SMALLEST)
         return of_u.sum(dim=0), of_shape
-
-
-def _kernels(u: Tensor) -> Any:
-    if u.is_cuda:
-        from pysldl.baselines import sigmoidal_gpu
-
-        return sigmoidal_gpu
-    from pysldl.baselines import sigmoidal_cpu
-
-    return sigmoidal_cpu
 
 
 def _pieces(u: Tensor, slope: Tensor, shift: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
