@@ -86,3 +86,15 @@ def test_loss_and_gradients_as_the_paper_writes_them(chunk, binary):
 def test_latent_space_needs_a_dimension():
     with pytest.raises(DataError, match="latent_dim"):
         PACA(latent_dim=0).fit(np.eye(4), sparse.csr_array(np.eye(4)))
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "n_rows", "expected"), [(None, 100, 16), (None, 3999, 16), (None, 4000, 128), (50, 100, 50)]
+)
+def test_rows_of_a_step_follow_the_rows_there_are(batch_size, n_rows, expected):
+    assert PACA(batch_size=batch_size)._rows_a_step(n_rows) == expected
+
+
+def test_a_batch_of_one_is_refused():
+    with pytest.raises(DataError, match="batch_size must be at least 2, but is 1"):
+        PACA(batch_size=1, epochs=1).fit(np.eye(4), np.eye(4, dtype=int))
