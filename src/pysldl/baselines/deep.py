@@ -91,10 +91,10 @@ class DeepRanker(LabelRanker):
     """Whether the method was rebuilt from its abstract, which tables have to say."""
 
     patience_after: int = 0
+    """Steps before patience begins to count."""
 
     _optional: tuple[str, ...] = ("patience",)
     """Numbers that may be None."""
-    """Steps before patience begins to count."""
 
     selection: str = "P@1"
     """What decides which epoch is kept: a name in ``pysldl.baselines.selection``."""
