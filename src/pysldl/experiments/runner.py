@@ -2,12 +2,9 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from pysldl.datasets import Dataset, dataset_info, find_dataset, list_datasets, load_dataset, read_dataset
 from pysldl.datasets.catalog import DATA_VARIABLE
@@ -20,7 +17,7 @@ from pysldl.experiments.peak import peak_mb, reset_peak
 from pysldl.experiments.pool import Died, run_in_processes
 from pysldl.experiments.protocol import Protocol
 from pysldl.experiments.run_folder import RunFolder
-from pysldl.kernels import compiled
+from pysldl.experiments.threads import one_thread
 
 __all__ = ["Failure", "Run", "Source", "find_sources", "run_experiment"]
 
@@ -269,28 +266,12 @@ def _run_unit(unit: _Unit) -> Iterator[Step | Failure | str]:
 def _undisturbed(groups: Iterator[list[Outcome]]) -> Iterator[list[Outcome]]:
     """Compute each group on one thread, without warnings of what is part of the protocol (unseen labels, few rows)."""
     while True:
-        with threadpool_limits(1), _one_compiled_thread(), warnings.catch_warnings():
+        with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", SLDLWarning)
             group = next(groups, None)
         if group is None:
             return
         yield group
-
-
-@contextmanager
-def _one_compiled_thread() -> Iterator[None]:
-    """Compiled loops have threads of their own, which the limit on those of linear algebra does not reach."""
-    if not compiled():
-        yield
-        return
-    import numba
-
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
 
 
 @lru_cache(maxsize=1)
