@@ -4,10 +4,12 @@ import math
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 from scipy import sparse
+from threadpoolctl import threadpool_limits
 
 torch = pytest.importorskip("torch")
 
@@ -168,6 +170,24 @@ def test_the_compiled_flow_does_not_depend_on_threads():
             numba.set_num_threads(before)
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_flat_maps_take_no_longer():
+    """Their slopes are numbers too small for full precision, which processors are slow at."""
+    pytest.importorskip("numba")
+
+    def seconds(spread):
+        flow, z, outer = bending(64, 8, 50, spread)
+        spent = []
+        for _ in range(5):
+            started = time.process_time()
+            bent(flow, z, outer, "_in_one_function")
+            spent.append(time.process_time() - started)
+        return min(spent)
+
+    with threadpool_limits(1):
+        assert seconds(10.0) < 2.5 * seconds(1.0)
+    assert np.float32(1e-40) * np.float32(1.0) > 0  # elsewhere they are numbers as before
 
 
 def test_the_compiled_flow_keeps_what_is_no_number_and_stays_finite_far_out():
