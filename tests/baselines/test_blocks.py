@@ -9,7 +9,6 @@ import time
 import numpy as np
 import pytest
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
 torch = pytest.importorskip("torch")
 
@@ -25,6 +24,7 @@ from pysldl.baselines.label_chunks import in_slices, labels_at_once, narrow, sum
 from pysldl.baselines.paca import PACA  # noqa: E402
 from pysldl.baselines.sigmoidal import packed_map, sigmoidal_map  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
+from pysldl.experiments.threads import one_thread  # noqa: E402
 
 N_LABELS = 7
 
@@ -185,7 +185,7 @@ def test_flat_maps_take_no_longer():
             spent.append(time.process_time() - started)
         return min(spent)
 
-    with threadpool_limits(1):
+    with one_thread():
         assert seconds(10.0) < 2.5 * seconds(1.0)
     assert np.float32(1e-40) * np.float32(1.0) > 0  # elsewhere they are numbers as before
 
