@@ -1,7 +1,7 @@
 """Processor time of one training step of the methods with label-specific features, on one thread of a CPU.
 
 A batch of 128 made-up rows of 500 features. ``--half`` multiplies in half precision, for a CPU with AMX; ``--plain``
-leaves PACA's map to torch where numba would compile it.
+leaves PACA's flow to torch where numba would compile its map.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     for method in options.methods:
-        as_asked = mock.patch("pysldl.baselines.sigmoidal.compiled", return_value=False)
+        as_asked = mock.patch("pysldl.baselines.flows.compiled", return_value=False)
         with as_asked if options.plain else nullcontext():
             seconds = step_seconds(method, options.labels, options.steps, options.half)
         found = {"method": method, "labels": options.labels, "half": options.half, "seconds": seconds}
