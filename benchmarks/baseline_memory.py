@@ -9,7 +9,6 @@ training, of Python and the data, and the trained weights.
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -54,6 +53,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     from pysldl.baselines import BASELINES
     from pysldl.baselines.rows import Rows
     from pysldl.datasets import load_dataset
+    from pysldl.experiments.peak import peak_mb
     from pysldl.experiments.protocol import Protocol
 
     (method,), (times,) = options.methods, options.times
@@ -87,11 +87,6 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         "weights_mb": sum(weight.nbytes for weight in model.weights_.values()) / (1 << 20),
         "peak_mb": peak_mb(),
     }
-
-
-def peak_mb() -> float:
-    """Of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << (20 if sys.platform == "darwin" else 10))
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ import time
 import numpy as np
 import pytest
 from scipy import sparse
-from threadpoolctl import threadpool_limits
 
+from pysldl.experiments.threads import one_thread
 from pysldl.mapping import RidgeMapping
 from pysldl.mapping.cost import choose_solver, solver_seconds
 
@@ -42,7 +42,7 @@ def test_the_choice_is_the_faster_one_where_it_matters(n_samples, n_features, a_
             spent.append(time.process_time() - started)
         return min(spent[1:])  # the first compiles
 
-    with threadpool_limits(1):  # threads that wait for a core which others use would count as work
+    with one_thread():  # threads that wait for a core which others use would count as work
         spent = {solver: seconds(solver) for solver in ("cholesky", "cg")}
     chosen = choose_solver(n_samples, n_features, X.nnz, n_targets)
     assert spent[chosen] < 3 * min(spent.values()), spent

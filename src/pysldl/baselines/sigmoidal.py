@@ -76,9 +76,9 @@ class _SigmoidalMap(torch.autograd.Function):
 class _KernelMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, u: Tensor, shape: Tensor) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(u, shape)
         from pysldl.baselines.sigmoidal_gpu import map_forward
 
+        ctx.save_for_backward(u, shape)
         return map_forward(u, shape, DELTA, SMALLEST)
 
     @staticmethod
