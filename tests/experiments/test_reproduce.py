@@ -65,6 +65,18 @@ def test_tables_figures_page_and_comparison(tmp_path, capsys):
     assert "chosen on the test folds" in table
 
 
+def test_a_log_file_hears_which_fold_is_done(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("pysldl.cli.reproduce.SECONDS_BETWEEN_LINES", 0)
+    request = {"out": tmp_path / "out", "datasets": small_file(tmp_path), "methods": "prior", "jobs": 1, **GRID}
+    reproduce(**request)
+    heard = [line for line in capsys.readouterr().err.splitlines() if "is done" in line]
+    assert [line.partition(": ")[2] for line in heard] == [
+        f"prior on small, fold {fold} is done, {percent} % of all" for fold, percent in enumerate((33, 67, 100))
+    ]
+    reproduce(**request)
+    assert "is done" not in capsys.readouterr().err, "folds of an earlier run are not news"
+
+
 def test_check_needs_the_published_results(tmp_path):
     with pytest.raises(DataError, match="--check needs --published"):
         reproduce(out=tmp_path / "out", check=True)

@@ -22,6 +22,7 @@ __all__ = ["reproduce"]
 
 FAILED = 1
 CONTROLS = ("random", "identity")
+SECONDS_BETWEEN_LINES = 10
 
 
 def reproduce(
@@ -167,8 +168,9 @@ def reproduce(
 def _progress(
     n_configurations: int, n_folds: int
 ) -> "Iterator[tuple[Callable[[dict[str, float]], None], Callable[[Step], None]]]":
-    """A bar with the time left, in which data sets count by what they cost; nothing where there is no terminal."""
+    """A bar with the time left, in which data sets count by what they cost; without a terminal a line now and then."""
     terminal = Console(stderr=True)
+    said = time.monotonic()
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -186,12 +188,17 @@ def _progress(
             bars.update(bar, total=n_folds * sum(costs.values()), description="running")
 
         def step(done: "Step") -> None:
+            nonlocal said
             work = weights[done.dataset] * done.n_configurations
             if done.found:  # work of an earlier run says nothing about the speed of this one
                 bars.update(bar, total=(bars.tasks[bar].total or work) - work)
             else:
                 text = f"{done.method} on {done.dataset}, fold {done.fold}"
                 bars.update(bar, advance=work, description=text)
+                if not terminal.is_terminal and time.monotonic() - said >= SECONDS_BETWEEN_LINES:
+                    said = time.monotonic()
+                    task = bars.tasks[bar]
+                    note(f"{_clock(task.elapsed or 0)}: {text} is done, {task.percentage:.0f} % of all")
 
         yield plan, step
 
