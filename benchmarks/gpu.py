@@ -37,6 +37,12 @@ def pipelines(device: str) -> dict[str, SLDLClassifier]:
         "features + ranker": SLDLClassifier(
             decoder=FeatureNeighborDecoder(50), ranker=LinearRanker(75), device=device, random_state=0
         ),
+        "features + weighted ranker": SLDLClassifier(
+            decoder=FeatureNeighborDecoder(50),
+            ranker=LinearRanker(75, propensity=(0.55, 1.5)),
+            device=device,
+            random_state=0,
+        ),
         "latent + ranker": SLDLClassifier(
             RandomLabelEmbedding(128), mapping(), NeighborDecoder(30), LinearRanker(50), device=device, random_state=0
         ),

@@ -157,8 +157,9 @@ def test_the_compiled_flow_is_the_flow(n_rows, n_labels, dim):
         torch.testing.assert_close(one.double(), other, rtol=2e-4, atol=2e-4 * float(other.abs().max()) + 1e-6)
 
 
-def test_the_compiled_flow_does_not_depend_on_threads():
+def test_the_compiled_flow_does_not_depend_on_threads(monkeypatch):
     numba = pytest.importorskip("numba")
+    monkeypatch.setattr("pysldl.baselines.flow_cpu.ROWS_OF_A_THREAD", 1)
     flow, z, outer = bending(60, 8, 50)
     results = []
     for n_threads in (1, 2):
@@ -170,6 +171,19 @@ def test_the_compiled_flow_does_not_depend_on_threads():
             numba.set_num_threads(before)
     for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def test_few_rows_start_no_threads(monkeypatch):
+    pytest.importorskip("numba")
+
+    def refuse(*_):
+        raise AssertionError("threads were started")
+
+    monkeypatch.setattr("pysldl.baselines.flow_cpu.ThreadPoolExecutor", refuse)
+    monkeypatch.setattr("pysldl.baselines.flow_cpu.get_num_threads", lambda: 2)
+    bent(*bending(16, 6, 50), "_in_one_function")
+    with pytest.raises(AssertionError, match="threads were started"):
+        bent(*bending(16, 100, 50), "_in_one_function")
 
 
 def test_flat_maps_take_no_longer():

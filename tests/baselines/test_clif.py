@@ -46,7 +46,7 @@ def test_scores_equal_a_loop(chunk):
 @pytest.mark.parametrize("chunk", [1, 2, N_LABELS])
 def test_loss_and_gradients_as_the_paper_writes_them(chunk):
     Y = sparse.csr_array((np.random.default_rng(0).random((9, N_LABELS)) < 0.5).astype(np.float32))
-    model = CLIF(label_chunk=chunk, semantics_weight=0.3, label_dim=8)
+    model = CLIF(label_chunk=chunk, semantics_weight=0.3, label_dim=8, device="cpu")
     network = model._build(N_FEATURES, N_LABELS)
     x, y = torch.rand(3, N_FEATURES), torch.from_numpy(Y[:3].toarray())
     found = model._objective(network, Rows(np.zeros((9, N_FEATURES)), Y, lambda v: v, torch.device("cpu")))(x, y)

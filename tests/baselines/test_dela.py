@@ -77,7 +77,7 @@ def test_scoring_is_without_noise():
 
 @pytest.mark.parametrize("chunk", [1, 2, N_LABELS])
 def test_loss_and_gradients_as_the_paper_writes_them(chunk):
-    model = DELA(label_chunk=chunk, beta=0.7, latent_dim=DIM)
+    model = DELA(label_chunk=chunk, beta=0.7, latent_dim=DIM, device="cpu")
     network = model._build(N_FEATURES, N_LABELS)
     x, y = torch.rand(3, N_FEATURES), (torch.rand(3, N_LABELS) > 0.5).float()
     torch.manual_seed(3)

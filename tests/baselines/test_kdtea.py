@@ -111,7 +111,7 @@ def test_distillation_pulls_the_student_to_the_teacher(separable):
 
     def gap(alpha):
         settings = {"epochs": 8, "dropout": 0.0, "validation_fraction": 0}
-        model = KDTEA(alpha=alpha, random_state=0, **settings)
+        model = KDTEA(alpha=alpha, device="cpu", random_state=0, **settings)
         model.fit(X, Y)
         network = model._network()
         x = model._scale(torch.tensor(X, dtype=torch.float32))

@@ -65,6 +65,7 @@ def held_by_a_step(method, n_labels):
 
 
 # The label encoder of CLIF works on all labels at once: some twenty results of 256 numbers for each of them.
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # of some versions of torch
 @pytest.mark.parametrize(("method", "encoded"), [("PACA", 0), ("DELA", 0), ("CLIF", 20 * 256)])
 def test_a_step_holds_one_gradient_of_added_labels_and_no_more(method, encoded):
     n_labels = 600

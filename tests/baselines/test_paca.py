@@ -58,7 +58,7 @@ def test_scores_are_log_odds_at_the_mean_code(chunk):
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize("chunk", [1, 2, N_LABELS])
 def test_loss_and_gradients_as_the_paper_writes_them(chunk, binary):
-    model = PACA(label_chunk=chunk, alpha=0.7, gamma=0.3, latent_dim=DIM, dropout=0.0)
+    model = PACA(label_chunk=chunk, alpha=0.7, gamma=0.3, latent_dim=DIM, dropout=0.0, device="cpu")
     network = model._build(N_FEATURES, N_LABELS)
     x = torch.rand(3, N_FEATURES)
     x = (x > 0.5).float() if binary else x

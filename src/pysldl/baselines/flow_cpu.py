@@ -22,6 +22,7 @@ __all__ = ["bend"]
 
 ROWS = 128  # of a block, at least: enough for long loops
 LANES = 8  # of a vector instruction; a block of rows is a multiple
+ROWS_OF_A_THREAD = 2**15  # some ms of work, against what waiting for a thread costs on a busy machine
 
 
 def bend(
@@ -74,7 +75,7 @@ class _Bend(torch.autograd.Function):
         mapped = units.new_empty(len(of_labels), *z.shape)
         log_slope = torch.empty_like(mapped)
         _in_threads(
-            forward,
+            forward, mapped.numel(),
             _flat(z), _rows(outputs, n_outputs), _numbers(last), _block_of(offsets), _flat(mapped), _flat(log_slope),
         )  # fmt: skip
         ctx.save_for_backward(z, units, weight, outputs, last, offsets)
@@ -91,7 +92,7 @@ class _Bend(torch.autograd.Function):
         repeated = _block_of(offsets)
         of_repeated = np.zeros((SEGMENTS, *repeated.shape), dtype=np.float32)
         _in_threads(
-            backward,
+            backward, of_z.numel(),
             _flat(outer[0]), _flat(outer[1]), _flat(z), _rows(outputs, n_outputs), _numbers(last), repeated,
             _flat(of_z), _rows(of_outputs, n_outputs), of_last, of_repeated,
         )  # fmt: skip
@@ -134,19 +135,20 @@ def _flushing() -> Iterator[None]:
         torch.set_flush_denormal(before)
 
 
-def _in_threads(loop: Any, *arguments: Any) -> None:
-    """``loop(start, stop, ...)`` over the segments, in as many threads as numba is allowed."""
+def _in_threads(loop: Any, n_rows: int, *arguments: Any) -> None:
+    """``loop(start, stop, ...)`` over the segments, in as many threads as numba is allowed and the rows are worth."""
 
     def run(start: int, stop: int) -> None:
         with _flushing():
             loop(start, stop, *arguments)
 
-    n_threads = get_num_threads()
+    n_threads = min(get_num_threads(), SEGMENTS, max(1, n_rows // ROWS_OF_A_THREAD))
     if n_threads == 1:
         run(0, SEGMENTS)
         return
+    bounds = [SEGMENTS * thread // n_threads for thread in range(n_threads + 1)]
     with ThreadPoolExecutor(n_threads) as threads:
-        list(threads.map(lambda segment: run(segment, segment + 1), range(SEGMENTS)))
+        list(threads.map(run, bounds[:-1], bounds[1:]))
 
 
 def _block_of(offsets: Tensor) -> Any:
