@@ -12,7 +12,6 @@ from pysldl.cli._reading import Data, Reading
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
-    from pysldl import SLDLClassifier
     from pysldl.datasets import Dataset
 
 __all__ = ["fit"]
@@ -37,7 +36,8 @@ def fit(
     """Fit a model and write its folder.
 
     Examples: `sldl fit stackex-chess --model chess --data-dir ~/data`,
-    `sldl fit posts.jsonl --model posts --preset blend --set embedding.n_components=64 --set vectorizer.min_df=2`
+    `sldl fit posts.jsonl --model posts --preset blend --set embedding.n_components=64 --set vectorizer.min_df=2`,
+    `sldl fit posts.jsonl --model sleec --preset SLEEC --set n_neighbors=10`
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ def fit(
     model : Path
         Folder to write.
     preset : str
-        paper, official or blend, or, for large sparse data such as many texts, fast or accurate.
+        paper, official or blend, or, for large sparse data such as many texts, fast or accurate. Or a method to compare
+        with: SLEEC, DXML, FL, CB, DB, PACA, FLEM, DELA, CLIF, KD-TEA, AdaC2, prior, knn, ovr or ridge.
     set_ : list of str, optional
         Change a parameter, as key=value: `--set decoder.n_neighbors=50`. A stage is replaced by its class:
         `--set embedding=RandomLabelEmbedding`.
@@ -79,12 +80,16 @@ def fit(
     rows, part = choose_rows(dataset.tfidf() if weighted else dataset, split, usual="train")
     classifier = _make(preset, set_ or [], rows.X is None, seed, memory_limit)
 
-    memory = classifier.estimate_memory(rows.n_samples, rows.n_features, rows.n_labels, _stored(rows))
+    if keep_examples and not hasattr(classifier, "explain"):
+        raise DataError(f"--keep-examples: {preset} does not explain its predictions, so that it has no use for them.")
+    memory = _memory(classifier, rows)
     note(f"{rows!r}, split {part}")
-    note(_memory_line(memory, complete=rows.X is not None))
+    if memory:
+        note(_memory_line(memory, complete=rows.X is not None))
     started = time.perf_counter()
     with stage_bars() as bars:
-        classifier.set_params(progress=bars)
+        if hasattr(classifier, "progress"):
+            classifier.set_params(progress=bars)
         classifier.fit(
             rows.texts if rows.X is None else rows.X,
             rows.Y,
@@ -136,12 +141,12 @@ def _check_target(model: Path, overwrite: bool) -> None:
         raise DataError(f"{parent}: no permission to write the model {model.name} into it.")
 
 
-def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_limit: str | None) -> "SLDLClassifier":
+def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_limit: str | None) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+    from pysldl.cli._methods import make_method
     from pysldl.cli._settings import check_overrides, parse_overrides
     from pysldl.memory import parse_bytes
-    from pysldl.presets import make_sldl
 
     if memory_limit is not None:
         try:
@@ -153,8 +158,16 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
         fixed["vectorizer"] = TfidfVectorizer(sublinear_tf=True)
     overrides = parse_overrides(settings)
     stages = {key: value for key, value in overrides.items() if hasattr(value, "get_params")}
-    check_overrides(overrides, make_sldl(preset, **fixed, **stages).get_params())
-    return make_sldl(preset, **(fixed | overrides))
+    check_overrides(overrides, make_method(preset, stages, fixed).get_params())
+    return make_method(preset, overrides, fixed)
+
+
+def _memory(classifier: Any, rows: "Dataset") -> dict[str, int]:
+    """Bytes of each stage beside the data, where the classifier can tell."""
+    if not hasattr(classifier, "estimate_memory"):
+        return {}
+    found: dict[str, int] = classifier.estimate_memory(rows.n_samples, rows.n_features, rows.n_labels, _stored(rows))
+    return found
 
 
 def _stored(rows: "Dataset") -> int:
@@ -168,14 +181,16 @@ def _memory_line(memory: dict[str, int], *, complete: bool) -> str:
     return f"memory beside the data: {stages}" + ("" if complete else ", and more for the words of the texts")
 
 
-def _learned(classifier: "SLDLClassifier") -> dict[str, Any]:
+def _learned(classifier: Any) -> dict[str, Any]:
     """What fitting found out beside the weights."""
     found: dict[str, Any] = {}
     if classifier.calibration_ is not None:
         found["threshold"] = classifier.calibration_.threshold_
         found["left_out_f1"] = classifier.calibration_.left_out_f1_
-    losses = getattr(classifier.embedding_, "losses_", None)
+    losses = getattr(getattr(classifier, "embedding_", None), "losses_", None)
     if losses:
         found["embedding_steps"] = len(losses)
         found["embedding_converged"] = bool(classifier.embedding_.converged_)
+    if hasattr(classifier, "best_epoch_"):
+        found["epochs"], found["best_epoch"] = classifier.n_epochs_, classifier.best_epoch_
     return found

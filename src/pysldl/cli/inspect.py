@@ -87,6 +87,11 @@ def inspect(
         if labels:
             order = (-classifier.label_counts_).argsort(kind="stable")
             result["labels"] = {str(classifier.label_names_[i]): int(classifier.label_counts_[i]) for i in order}
+        if (relations or label is not None) and not hasattr(classifier, "label_relations"):
+            raise DataError(
+                f"{model}: a {manifest.model_class} knows no relations between labels. The presets of SLDL do, such as "
+                "`sldl fit --preset paper`."
+            )
         if relations:
             found["relations"] = classifier.label_relations(relations)
         if label is not None:

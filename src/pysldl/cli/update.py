@@ -68,7 +68,10 @@ def update(
     opened = open_model(model)
     classifier = opened.classifier
     if not hasattr(classifier, "partial_fit"):
-        raise DataError(f"{model}: was not fitted to learn on. Fit it again with: sldl fit DATA --set online=true.")
+        able = "" if hasattr(classifier, "online") else " --preset paper"  # or another of SLDL
+        raise DataError(
+            f"{model}: was not fitted to learn on. Fit it again with: sldl fit DATA{able} --set online=true."
+        )
 
     started = time.perf_counter()
     known, n_before = set(classifier.label_names_.tolist()), classifier.n_samples_

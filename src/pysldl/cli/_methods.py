@@ -1,0 +1,41 @@
+"""The classifiers that ``sldl fit`` makes by name: presets of SLDL, the comparing methods and the controls."""
+
+import difflib
+from typing import Any
+
+from pysldl.exceptions import DataError
+
+__all__ = ["make_method"]
+
+
+def make_method(name: str, settings: dict[str, Any], usual: dict[str, Any]) -> Any:
+    """A classifier by the name of a preset, of a comparing method in the paper, or of a control.
+
+    Parameters
+    ----------
+    name : str
+    settings : dict
+        Parameters that were asked for; one that the classifier does not have is an error.
+    usual : dict
+        Parameters to set where the classifier has them.
+    """
+    from pysldl.baselines import BASELINES, CONTROLS
+    from pysldl.presets import PRESETS, make_sldl
+
+    if name in PRESETS:
+        return make_sldl(name, **(usual | settings))
+    methods = BASELINES | CONTROLS
+    if name not in methods:
+        known = (*PRESETS, *methods)
+        near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], 1)
+        meant = next((f" Did you mean {one}?" for one in known if [one.lower()] == near), "")
+        raise DataError(
+            f"--preset {name}: there is none of that name.{meant} SLDL: {', '.join(PRESETS)}; comparing methods: "
+            f"{', '.join(BASELINES)}; controls: {', '.join(CONTROLS)}."
+        )
+    classifier = methods[name]()
+    present = classifier.get_params()
+    try:
+        return classifier.set_params(**{key: value for key, value in usual.items() if key in present}, **settings)
+    except ValueError as error:
+        raise DataError(f"{name}: {error}") from error
