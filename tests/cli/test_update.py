@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pysldl.cli import run
-from pysldl.cli.update import parse_row_numbers
+from pysldl.cli._settings import parse_ranges
 from pysldl.exceptions import DataError
 from pysldl.persistence import load_model, read_manifest
 
@@ -129,4 +129,4 @@ def test_another_update_in_between_is_not_overwritten(refused, sldl, online, fur
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "3-1", "-1", "1-", "1.5"])
 def test_row_numbers_that_are_none(text):
     with pytest.raises(DataError, match="--forget"):
-        parse_row_numbers(text, 100)
+        parse_ranges(text, "--forget", 100, "training row")

@@ -94,6 +94,10 @@ def test_check_needs_the_published_results(tmp_path):
         ({"jobs": 0}, "jobs must be at least 1"),
         ({"validation_rows": 0}, "number of validation rows must be at least 1"),
         ({"first_folds": 11}, "must lie between 1 and 10"),
+        ({"which_folds": "0-10"}, "--which-folds 0-10: there is no fold 10; the last is 9"),
+        ({"which_folds": "0,x"}, "expected fold numbers"),
+        ({"which_folds": "0", "first_folds": 1}, "give one of them"),
+        ({"merge": "nowhere"}, "--merge nowhere: holds no results of this command"),
     ],
 )
 def test_bad_requests_are_one_clear_error_and_leave_nothing(tmp_path, options, message):

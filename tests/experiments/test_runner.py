@@ -106,7 +106,7 @@ def test_one_failing_method_is_reported_and_the_rest_goes_on(source, tmp_path):
 
 
 def test_a_process_that_dies_takes_nothing_else_down(source, tmp_path):
-    finished, _ = run(source, tmp_path / "out", methods=[CONSTANT, LAST], jobs=2, fold_limit=2)
+    finished, _ = run(source, tmp_path / "out", methods=[CONSTANT, LAST], jobs=2, folds=range(2))
     assert sorted((f.where, f.fold) for f in finished.failures) == [("every method on small", f) for f in range(2)]
     assert "ended with code 7" in finished.failures[0].reason
     assert [record.method for record in finished.folder.records("small")] == ["constant"] * 2
@@ -127,7 +127,7 @@ def test_results_of_another_version_are_refused(source, tmp_path, monkeypatch):
 
 
 def test_results_of_a_method_with_other_parameters_are_refused(source, tmp_path):
-    run(source, tmp_path / "out", methods=[QUICK], fold_limit=1)
+    run(source, tmp_path / "out", methods=[QUICK], folds=[0])
     with pytest.raises(DataError, match=r"another method quick \(embedding__max_steps 30, now 31\)"):
         run(source, tmp_path / "out", methods=[Method("quick", "SLDL", other_sldl)])
 

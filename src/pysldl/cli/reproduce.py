@@ -33,6 +33,8 @@ def reproduce(
     metrics: str | None = None,
     folds: int = 10,
     first_folds: int | None = None,
+    which_folds: str | None = None,
+    merge: str | None = None,
     stratified: bool = False,
     c_hats: str | None = None,
     ks: str | None = None,
@@ -70,6 +72,11 @@ def reproduce(
         Of the cross-validation.
     first_folds : int, optional
         Run only this many of them.
+    which_folds : str, optional
+        Run only these, counted from 0, such as 0-4,8: to share them out among machines.
+    merge : str, optional
+        Results folders of other runs with the same settings, with commas between: what is finished there is taken over,
+        and only the rest is run.
     stratified : bool
         Iterative stratification: every label keeps its share of rows in every fold.
     c_hats, ks : str, optional
@@ -125,11 +132,12 @@ def reproduce(
     )
     chosen = find_methods(_words(methods))
     shown = find_metrics(None if metrics is None else _words(metrics))
+    chosen_folds = _folds(first_folds, which_folds, folds)
     sources, absent = find_sources(None if datasets is None else _words(datasets), data_dir)
     printed = Published() if published is None else read_published(published)
 
     started = time.monotonic()
-    with _progress(_configurations(chosen, protocol), first_folds or folds) as (plan, step):
+    with _progress(_configurations(chosen, protocol), len(chosen_folds)) as (plan, step):
         run = run_experiment(
             chosen,
             sources,
@@ -137,10 +145,13 @@ def reproduce(
             out,
             jobs=jobs,
             device=device,
-            fold_limit=first_folds,
+            folds=chosen_folds,
+            merge=[] if merge is None else [Path(word) for word in _words(merge)],
             on_plan=plan,
             on_step=step,
         )
+    if run.n_taken:
+        note(f"took {run.n_taken} finished configurations over")
     note(f"measured in {_clock(time.monotonic() - started)}; writing tables and figures")
     mode = unseen_as_in_the_paper if unseen == "paper" else lambda _: unseen
     results = collect(run, selection, mode, shown)
@@ -249,6 +260,20 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
         return tuple(int(word) for word in _words(text))
     except ValueError:
         raise DataError(f"{option} must be whole numbers with commas between, but is {text!r}.") from None
+
+
+def _folds(first: int | None, which: str | None, n_folds: int) -> list[int]:
+    """Numbers of the folds to run."""
+    from pysldl.cli._settings import parse_ranges
+    from pysldl.exceptions import DataError
+
+    if first is not None and which is not None:
+        raise DataError("--first-folds and --which-folds both say which folds to run: give one of them.")
+    if which is not None:
+        return parse_ranges(which, "--which-folds", n_folds, "fold")
+    if first is not None and not 1 <= first <= n_folds:
+        raise DataError(f"--first-folds must lie between 1 and {n_folds}, but is {first}.")
+    return list(range(first or n_folds))
 
 
 def _clock(seconds: float) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pysldl.cli._model import Features, Model
     from pysldl.datasets import Dataset
 
-__all__ = ["parse_row_numbers", "update"]
+__all__ = ["update"]
 
 NAMES_SHOWN = 10
 
@@ -59,6 +59,7 @@ def update(
     """
     from pysldl.cli._data import choose_rows, read_data
     from pysldl.cli._model import open_model
+    from pysldl.cli._settings import parse_ranges
     from pysldl.persistence import save_model
 
     if data is None and forget is None:
@@ -76,7 +77,7 @@ def update(
     started = time.perf_counter()
     known, n_before = set(classifier.label_names_.tolist()), classifier.n_samples_
     if forget is not None:
-        classifier.forget_rows(parse_row_numbers(forget, n_before))
+        classifier.forget_rows(parse_ranges(forget, "--forget", n_before, "training row"))
     n_forgotten = n_before - classifier.n_samples_
     name, part = None, None
     if data is not None:
@@ -117,25 +118,6 @@ def update(
     else:
         console().print(facts(result | {"new_labels": _shortened(new_labels)}))
     return 0
-
-
-def parse_row_numbers(text: str, n_rows: int) -> list[int]:
-    """``"17,100-120"`` as numbers of ``n_rows`` rows, both ends included.
-
-    Examples
-    --------
-    >>> parse_row_numbers("4,7-9", 20)
-    [4, 7, 8, 9]
-    """
-    numbers: list[int] = []
-    for word in text.split(","):
-        first, dash, last = word.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
-            raise DataError(f"--forget {text}: expected row numbers and ranges of them, such as 17,100-120.")
-        if int(last or first) >= n_rows:
-            raise DataError(f"--forget {text}: there is no training row {last or first}; the last is {n_rows - 1}.")
-        numbers.extend(range(int(first), int(last or first) + 1))
-    return numbers
 
 
 def _add(opened: "Model", rows: "Dataset", features: "Features") -> None:

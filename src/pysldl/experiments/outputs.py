@@ -65,25 +65,26 @@ def collect(
     curves: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {
         (parameter, metric): {} for parameter in ("c_hat", "k") for metric in CURVE_METRICS
     }
+    n_folds = len(run.folds)
     for dataset in run.datasets:
         mode = unseen(dataset)
-        of_dataset = [record for record in run.folder.records(dataset) if record.fold < run.fold_limit]
+        of_dataset = [record for record in run.folder.records(dataset) if record.fold in run.folds]
         for method in run.methods:
             folds = finished_folds(of_dataset, method, run.folder.protocol)
             chosen = select(folds, selection, mode)
             shown = fold_records(chosen, method.title, selection, mode)
             records += (replace(record, metrics={m: record.metrics[m] for m in metrics}) for record in shown)
-            measured = terms_of(chosen, method.title) if len(chosen) == run.fold_limit else None
+            measured = terms_of(chosen, method.title) if len(chosen) == n_folds else None
             terms += [measured] if measured is not None else []
-            if method.title == REFERENCE and len(chosen) == run.fold_limit:
+            if method.title == REFERENCE and len(chosen) == n_folds:
                 for (parameter, metric), of_parameter in curves.items():
                     if curve := parameter_curve(folds, parameter, metric, mode):
                         of_parameter[dataset] = curve
-    whole = [row for row in summarise(records) if row.n_folds == run.fold_limit]
+    whole = [row for row in summarise(records) if row.n_folds == n_folds]
     drawn = {key: of_parameter for key, of_parameter in curves.items() if of_parameter}
     present = {record.method for record in records}
     variants = [title for title in ABLATION if title in present]
-    return Results(selection, Measurements(records, run.fold_limit, variants, terms, drawn), whole)
+    return Results(selection, Measurements(records, n_folds, variants, terms, drawn), whole)
 
 
 def write_outputs(

@@ -26,7 +26,7 @@ from pysldl.experiments.journal import Record, read_journal
 from pysldl.experiments.methods import Method
 from pysldl.experiments.protocol import Protocol, fingerprint
 
-__all__ = ["RunFolder", "library_versions"]
+__all__ = ["FORMAT", "RunFolder", "difference", "library_versions"]
 
 FORMAT = 1
 
@@ -80,8 +80,7 @@ class RunFolder:
             "versions": self.versions,
             "methods": {method.name: method.parameters() for method in methods},
         }
-        file = self.path / "run.json"
-        stored = self._read(file)
+        stored = self.settings()
         if stored is None:
             if self.path.is_dir() and any(entry.name != self.lock.name for entry in self.path.iterdir()):
                 raise DataError(f"{self.path} is not empty and holds no results of this command: choose another --out.")
@@ -93,7 +92,15 @@ class RunFolder:
                     _require_same(stored["methods"][name], parameters, f"method {name}", self.path)
             now["methods"] = stored["methods"] | now["methods"]
         if now != stored:
-            write_atomically(file, json.dumps(now, indent=2) + "\n")
+            write_atomically(self.path / "run.json", json.dumps(now, indent=2) + "\n")
+
+    def settings(self) -> Any:
+        """What was noted of the settings: a dict, or None where there are none."""
+        return self._read(self.path / "run.json")
+
+    def stored_folds(self, dataset: str) -> Any:
+        """What was noted of the rows of a data set and their folds: a dict, or None where there is nothing."""
+        return self._read(self.path / "folds" / f"{dataset}.json")
 
     def folds(self, dataset: Dataset) -> NDArray[np.int64]:
         """The fold of every row: as stored, or drawn and stored now."""
@@ -137,11 +144,14 @@ class RunFolder:
 
 
 def _require_same(stored: Any, now: Any, what: str, folder: Path) -> None:
-    if stored == now:
-        return
+    if stored != now:
+        found = difference(stored, now)
+        raise DataError(f"{folder} holds results of another {what} ({found}): choose another --out, or go back to it.")
+
+
+def difference(stored: Any, now: Any) -> str:
+    """The first thing in which two settings differ, with both values."""
     if isinstance(stored, dict) and isinstance(now, dict):
         key = next(key for key in (*now, *stored) if stored.get(key) != now.get(key))
-        difference = f"{key} {stored.get(key)!r}, now {now.get(key)!r}"
-    else:
-        difference = f"{stored!r}, now {now!r}"
-    raise DataError(f"{folder} holds results of another {what} ({difference}): choose another --out, or go back to it.")
+        return f"{key} {stored.get(key)!r}, now {now.get(key)!r}"
+    return f"{stored!r}, now {now!r}"

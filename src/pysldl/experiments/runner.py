@@ -12,6 +12,7 @@ from pysldl.exceptions import DataError, SLDLError, SLDLWarning
 from pysldl.experiments.evaluation import Outcome, configurations, evaluate_method
 from pysldl.experiments.fold_data import FoldData
 from pysldl.experiments.journal import Journal, Record, locked
+from pysldl.experiments.merging import check_same_settings, take_over
 from pysldl.experiments.methods import Method
 from pysldl.experiments.peak import peak_mb, reset_peak
 from pysldl.experiments.pool import Died, run_in_processes
@@ -101,16 +102,19 @@ class Run:
     datasets : list of str
         That were run, in the order in which they were asked for.
     methods : list of Method
-    fold_limit : int
-        Folds that were run.
+    folds : tuple of int
+        That were run.
     failures : list of Failure
+    n_taken : int
+        Records taken over from other folders.
     """
 
     folder: RunFolder
     datasets: list[str]
     methods: list[Method]
-    fold_limit: int
+    folds: tuple[int, ...]
     failures: list[Failure]
+    n_taken: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +138,8 @@ def run_experiment(
     *,
     jobs: int = 1,
     device: str | None = None,
-    fold_limit: int | None = None,
+    folds: Sequence[int] | None = None,
+    merge: Sequence[Path] = (),
     on_plan: Callable[[dict[str, float]], None] | None = None,
     on_step: Callable[[Step], None] | None = None,
 ) -> Run:
@@ -152,8 +157,10 @@ def run_experiment(
         Processes.
     device : str, optional
         For methods that can use one, such as "cuda".
-    fold_limit : int, optional
-        Run only this many of the folds.
+    folds : sequence of int, optional
+        Run only these folds, counted from 0.
+    merge : sequence of Path
+        Results folders of the same settings: what is finished there and not here is taken over.
     on_plan : callable, optional
         Called once with the relative cost of a fold of each data set.
     on_step : callable, optional
@@ -161,13 +168,16 @@ def run_experiment(
     """
     if jobs < 1:
         raise DataError(f"jobs must be at least 1, but is {jobs}.")
-    if fold_limit is not None and not 1 <= fold_limit <= protocol.n_folds:
-        raise DataError(f"the number of folds to run must lie between 1 and {protocol.n_folds}, but is {fold_limit}.")
+    chosen = tuple(range(protocol.n_folds)) if folds is None else tuple(sorted(set(folds)))
+    if not chosen or not 0 <= chosen[0] <= chosen[-1] < protocol.n_folds:
+        raise DataError(f"folds to run must lie between 0 and {protocol.n_folds - 1}, but are {list(folds or ())}.")
     folder = RunFolder(out, protocol)
-    n_run = fold_limit or protocol.n_folds
     able, failures = _able(methods)
+    for other in merge:
+        check_same_settings(folder, other, able)
     with locked(folder.lock, wait=False):
         folder.prepare(able)
+        n_taken = 0
         names: dict[Source, str] = {}
         costs: dict[str, float] = {}
         for source in sources:
@@ -177,13 +187,14 @@ def run_experiment(
             folder.folds(dataset)
             names[source] = dataset.name
             costs[dataset.name] = _relative_cost(dataset)
+            n_taken += sum(take_over(folder, other, able, dataset.name) for other in merge)
         if on_plan is not None:
             on_plan(costs)
         units = [
             _Unit(source, name, fold, tuple(able), protocol, out, device)
             # The longest first, so that no process is left alone with it at the end.
             for source, name in sorted(names.items(), key=lambda item: -costs[item[1]])
-            for fold in range(n_run)
+            for fold in chosen
         ]
         for unit, event in run_in_processes(_work, units, min(jobs, len(units))):
             if isinstance(event, Step) and on_step is not None:
@@ -195,7 +206,7 @@ def run_experiment(
                 failures.append(Failure(None, unit.dataset, unit.fold, reason))
             elif isinstance(event, str):
                 warnings.warn(event, SLDLWarning, stacklevel=2)
-    return Run(folder, list(names.values()), able, n_run, failures)
+    return Run(folder, list(names.values()), able, chosen, failures, n_taken)
 
 
 def _able(methods: Sequence[Method]) -> tuple[list[Method], list[Failure]]:

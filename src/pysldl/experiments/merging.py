@@ -1,0 +1,62 @@
+"""Finished work of another results folder, taken over: runs may be shared out among machines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pysldl.exceptions import DataError
+from pysldl.experiments.journal import Journal, locked, read_journal
+from pysldl.experiments.methods import Method
+from pysldl.experiments.run_folder import FORMAT, RunFolder, difference
+
+__all__ = ["check_same_settings", "take_over"]
+
+
+def check_same_settings(folder: RunFolder, other: Path, methods: Sequence[Method]) -> None:
+    """Refuse a folder of another protocol, or of these methods with other parameters.
+
+    Versions of libraries may differ, as they do between machines; every record names its own.
+
+    Raises
+    ------
+    DataError
+    """
+    stored = RunFolder(other, folder.protocol).settings()
+    if stored is None:
+        raise DataError(f"--merge {other}: holds no results of this command (there is no run.json in it).")
+    expected = {"format": FORMAT, "protocol": folder.protocol.as_json()}
+    known = stored["methods"]
+    pairs = [(part, stored.get(part), value) for part, value in expected.items()]
+    pairs += [(f"method {m.name}", known[m.name], m.parameters()) for m in methods if m.name in known]
+    for what, there, here in pairs:
+        if there != here:
+            raise DataError(f"--merge {other}: holds results of another {what} ({difference(there, here)}).")
+
+
+def take_over(folder: RunFolder, other: Path, methods: Sequence[Method], dataset: str) -> int:
+    """Append to ``folder`` what it lacks of one data set; the number of records.
+
+    Raises
+    ------
+    DataError
+        The rows or the folds were others there.
+    """
+    there = RunFolder(other, folder.protocol)
+    drawn = there.stored_folds(dataset)
+    if drawn is None:
+        return 0
+    if drawn != folder.stored_folds(dataset):
+        raise DataError(f"--merge {other}: holds results of other rows or folds under the name {dataset!r}.")
+    names = {method.name for method in methods}
+    n_taken = 0
+    for fold in range(folder.protocol.n_folds):
+        records, _ = read_journal(there.journal(dataset, fold))
+        wanted = [record for record in records if record.method in names]
+        if not wanted:
+            continue
+        with locked(folder.journal_lock(dataset, fold), wait=True):
+            journal = Journal(folder.journal(dataset, fold))
+            present = {(record.method, record.configuration) for record in journal.records}
+            fresh = [record for record in wanted if (record.method, record.configuration) not in present]
+            journal.append(fresh)
+        n_taken += len(fresh)
+    return n_taken
