@@ -35,7 +35,7 @@ def open_run(folder: Path) -> Run:
     protocol = Protocol(**settings)
     datasets = sorted(path.name for path in (folder / "records").iterdir() if path.is_dir())
     methods = find_methods(stored["methods"])
-    return Run(RunFolder(folder, protocol), datasets, methods, protocol.n_folds, [])
+    return Run(RunFolder(folder, protocol), datasets, methods, tuple(range(protocol.n_folds)), [])
 
 
 def chosen(run: Run, selection: Selection = "nested") -> Results:
