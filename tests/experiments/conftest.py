@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from made_up import make_record
+from small_world import small_file
 
 from pysldl.experiments.results import FoldRecord, Summary, read_summaries
+from pysldl.experiments.runner import Source
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +25,12 @@ def paper_dir(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def paper_rows(paper_dir: Path) -> list[Summary]:
     return read_summaries(paper_dir / "results.csv")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    """The small data set, in a file."""
+    return Source(small_file(tmp_path))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A small data set on disk, a small grid, and methods that misbehave: what the tests of the runner run on."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pysldl import make_sldl
 from pysldl.datasets import Dataset, make_asymmetric_multilabel, write_npz
 from pysldl.experiments.methods import Method
 from pysldl.experiments.protocol import Protocol
+from pysldl.experiments.runner import Run, Source, Step, run_experiment
 
 SMALL = Protocol(n_folds=3, c_hats=(4, 8), ks=(3, 7), validation_rows=15)
 
@@ -73,3 +75,22 @@ CONSTANT = Method("constant", "constant", Constant)
 UNABLE = Method("unable", "unable", Unable)
 LAST = Method("last", "last", Last)
 NOT_INSTALLED = Method("absent", "absent", not_installed)
+
+
+def run_small(
+    source: Source,
+    out: Path,
+    methods: Sequence[Method] = (QUICK, CONSTANT),
+    protocol: Protocol = SMALL,
+    **options: Any,
+) -> tuple[Run, list[Step]]:
+    """A finished run on the small data set, and its steps."""
+    steps: list[Step] = []
+    finished = run_experiment(methods, [source], protocol, out, on_step=steps.append, **options)
+    return finished, steps
+
+
+def numbers(finished: Run) -> list[Any]:
+    """What of the records must not depend on when and where they were made."""
+    records = finished.folder.records("small")
+    return [(r.method, r.fold, r.parameters, r.test, r.validation, r.terms) for r in records]

@@ -12,31 +12,17 @@ from small_world import (
     SMALL,
     UNABLE,
     Constant,
+    numbers,
     other_sldl,
     small_file,
 )
+from small_world import run_small as run
 
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.experiments import run_folder
 from pysldl.experiments.journal import Journal, locked, read_journal
 from pysldl.experiments.methods import Method, find_methods, method_names, register_method
-from pysldl.experiments.runner import Source, find_sources, run_experiment
-
-
-@pytest.fixture
-def source(tmp_path):
-    return Source(small_file(tmp_path))
-
-
-def run(source, out, methods=(QUICK, CONSTANT), protocol=SMALL, **options):
-    steps = []
-    finished = run_experiment(methods, [source], protocol, out, on_step=steps.append, **options)
-    return finished, steps
-
-
-def numbers(records):
-    """What of records must not depend on when they were made."""
-    return [(r.method, r.fold, r.parameters, r.test, r.validation, r.terms) for r in records]
+from pysldl.experiments.runner import Source, find_sources
 
 
 def test_a_record_for_every_fold_and_configuration(source, tmp_path):
@@ -64,13 +50,13 @@ def test_what_is_finished_is_not_run_again_and_methods_can_be_added(source, tmp_
 def test_the_number_of_processes_changes_no_number(source, tmp_path):
     alone, _ = run(source, tmp_path / "one", jobs=1)
     together, _ = run(source, tmp_path / "two", jobs=2)
-    assert numbers(alone.folder.records("small")) == numbers(together.folder.records("small"))
+    assert numbers(alone) == numbers(together)
 
 
 @pytest.mark.parametrize("harm", ["cut", "digit", "nonsense"])
 def test_a_damaged_record_is_run_again_with_a_warning(source, tmp_path, harm):
     finished, _ = run(source, tmp_path / "out")
-    whole = numbers(finished.folder.records("small"))
+    whole = numbers(finished)
     path = tmp_path / "out" / "records" / "small" / "fold-01.jsonl"
     lines = path.read_text().splitlines(keepends=True)
     number = 5 if harm == "cut" else 2
@@ -83,7 +69,7 @@ def test_a_damaged_record_is_run_again_with_a_warning(source, tmp_path, harm):
     with pytest.warns(SLDLWarning, match=rf"fold-01.jsonl: damaged in line {number}; what was recorded there is run"):
         again, steps = run(source, tmp_path / "out")
     assert sum(step.n_configurations for step in steps if not step.found) == 1
-    assert sorted(map(repr, numbers(again.folder.records("small")))) == sorted(map(repr, whole))
+    assert sorted(map(repr, numbers(again))) == sorted(map(repr, whole))
 
 
 def test_compiled_loops_get_one_thread_too(source, tmp_path, monkeypatch):

@@ -74,7 +74,7 @@ def parse_ranges(text: str, option: str, n: int, thing: str) -> list[int]:
     for word in text.split(","):
         first, dash, last = word.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
-            raise DataError(f"{option} {text}: expected {thing} numbers and ranges of them, such as 17,100-120.")
+            raise DataError(f"{option} {text}: expected {thing} numbers and ranges of them, such as 3,5-7.")
         if int(last or first) >= n:
             raise DataError(f"{option} {text}: there is no {thing} {last or first}; the last is {n - 1}.")
         numbers.extend(range(int(first), int(last or first) + 1))

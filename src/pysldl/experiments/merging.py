@@ -24,7 +24,7 @@ def check_same_settings(folder: RunFolder, other: Path, methods: Sequence[Method
     if stored is None:
         raise DataError(f"--merge {other}: holds no results of this command (there is no run.json in it).")
     expected = {"format": FORMAT, "protocol": folder.protocol.as_json()}
-    known = stored["methods"]
+    known = stored.get("methods", {})
     pairs = [(part, stored.get(part), value) for part, value in expected.items()]
     pairs += [(f"method {m.name}", known[m.name], m.parameters()) for m in methods if m.name in known]
     for what, there, here in pairs:

@@ -100,13 +100,16 @@ class RunFolder:
 
     def stored_folds(self, dataset: str) -> Any:
         """What was noted of the rows of a data set and their folds: a dict, or None where there is nothing."""
-        return self._read(self.path / "folds" / f"{dataset}.json")
+        return self._read(self._folds_file(dataset))
+
+    def _folds_file(self, dataset: str) -> Path:
+        return self.path / "folds" / f"{dataset}.json"
 
     def folds(self, dataset: Dataset) -> NDArray[np.int64]:
         """The fold of every row: as stored, or drawn and stored now."""
-        file = self.path / "folds" / f"{dataset.name}.json"
+        file = self._folds_file(dataset.name)
         try:
-            stored = self._read(file)
+            stored = self.stored_folds(dataset.name)
             fold_of_row = None if stored is None else np.array(stored["fold_of_row"], dtype=np.int64)
         except (DataError, KeyError, ValueError, OverflowError):
             warnings.warn(f"{file} is damaged; the folds are drawn again from the seed.", SLDLWarning, stacklevel=2)
