@@ -209,7 +209,7 @@ def test_bad_names(train, fitted):
         small().fit(train.X, train.Y, label_names=names)
     with pytest.raises(DataError, match="holds 3 names, but Y has 90 columns"):
         small().fit(train.X, train.Y, label_names=["a", "b", "c"])
-    with pytest.raises(DataError, match=r"Unknown label 'clout'. Did you mean 'cloud'"):
+    with pytest.raises(DataError, match=r"Unknown label 'clout': did you mean 'cloud'"):
         fitted.explain(train.X[[0]], "clout")
     with pytest.raises(DataError, match="Row 0 carries the label 'nothing'"):
         fitted.score(train.X[:1], [["nothing"]])

@@ -5,7 +5,6 @@ Nothing here learns, and nothing here waits for scikit-learn. The classifiers in
 """
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,13 @@ from pysldl.exceptions import DataError
 from pysldl.explanation import Explanation, FeatureTerm, Neighbor
 from pysldl.kernels.lengths import unit_rows
 from pysldl.standard import standardized
+from pysldl.suggestions import did_you_mean
 
 __all__ = ["LabelAnswers", "StagedAnswers"]
 
 BLOCK_BYTES = 128 << 20
 SPARSE_BLOCK = 4096
+LABELS_TO_COMPARE = 50_000  # with a name that is not known: a million would take seconds
 
 
 class LabelAnswers:
@@ -61,7 +62,8 @@ class LabelAnswers:
             raise DataError(f"There is no label {label}: columns go from 0 to {len(self.label_names_) - 1}.")
         found = np.flatnonzero(self.label_names_ == label)
         if found.size == 0:
-            raise DataError(f"Unknown label {label!r}.{_nearest_names(label, self.label_names_)}")
+            near = did_you_mean(label, map(str, self.label_names_[:LABELS_TO_COMPARE]))
+            raise DataError(f"Unknown label {label!r}: {near or 'label_names_ has all of them.'}")
         return int(found[0])
 
     def _score_checked(self, X: Any) -> Iterator[Any]:
@@ -207,8 +209,3 @@ def _one_row(x: Any) -> Any:
     if row.shape[0] != 1:
         raise DataError(f"explain takes one row, but got {row.shape[0]}.")
     return row
-
-
-def _nearest_names(name: str, names: NDArray[Any]) -> str:
-    close = get_close_matches(name, [str(known) for known in names[:50_000]], n=3)
-    return f" Did you mean {' or '.join(repr(match) for match in close)}?" if close else ""

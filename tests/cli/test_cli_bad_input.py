@@ -122,7 +122,7 @@ def test_unknown_label_names(refused, text_model, tmp_path):
     assert "'ufo'" in refused("evaluate", text_model, rows)
     rows.write_text('{"text": "sky", "labels": ["ufo"]}\n')
     assert "knows none" in refused("evaluate", text_model, rows, "--unseen", "drop")
-    assert "Did you mean 'cloud'" in refused("inspect", text_model, "--label", "clouds")
+    assert "did you mean 'cloud'" in refused("inspect", text_model, "--label", "clouds")
 
 
 def test_rows_of_another_kind(refused, model, text_model, files, tmp_path):

@@ -41,8 +41,8 @@ def test_what_only_sldl_can_do_is_refused_in_one_line(refused, sldl, files, tmp_
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--preset", "sleec"], "Did you mean SLEEC?"),
-        (["--preset", "KDTEA"], "Did you mean KD-TEA?"),
+        (["--preset", "sleec"], "--preset: there is no 'sleec'; did you mean 'SLEEC'"),
+        (["--preset", "KDTEA"], "did you mean 'KD-TEA'"),
         (["--preset", "zzz"], "comparing methods: SLEEC, DXML"),
         (["--preset", "SLEEC", "--set", "n_neighbour=3"], "n_neighbour"),
         (["--preset", "SLEEC", "--set", "n_neighbors=many"], "expected a value like"),

@@ -85,9 +85,9 @@ def test_check_needs_the_published_results(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"methods": "sldk"}, "unknown method 'sldk': did you mean sldl"),
+        ({"methods": "sldk"}, "unknown method 'sldk': did you mean 'sldl'"),
         ({"datasets": "stackex-ches"}, "stackex-chess"),
-        ({"metrics": "PSP@4"}, "unknown metric 'PSP@4': did you mean PSP@"),
+        ({"metrics": "PSP@4"}, "unknown metric 'PSP@4': did you mean 'PSP@"),
         ({"ks": "10;20"}, "--ks must be whole numbers with commas between"),
         ({"folds": 1}, "at least 2 folds"),
         ({"published": Path("nowhere.csv")}, r"nowhere.csv: no such file"),

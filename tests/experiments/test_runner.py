@@ -168,7 +168,7 @@ def test_fewer_rows_than_folds(source, tmp_path):
 
 
 def test_unknown_methods_are_answered_with_the_nearest_names():
-    with pytest.raises(DataError, match=r"unknown method 'sldll': did you mean sldl\?"):
+    with pytest.raises(DataError, match=r"unknown method 'sldll': did you mean 'sldl'"):
         find_methods(["random", "sldll"])
     with pytest.raises(DataError, match=r"unknown method 'qqqq': choose from sldl, official"):
         find_methods(["qqqq"])

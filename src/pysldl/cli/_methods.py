@@ -1,9 +1,9 @@
 """The classifiers that ``sldl fit`` makes by name: presets of SLDL, the comparing methods and the controls."""
 
-import difflib
 from typing import Any
 
 from pysldl.exceptions import DataError
+from pysldl.suggestions import did_you_mean
 
 __all__ = ["make_method"]
 
@@ -27,12 +27,10 @@ def make_method(name: str, settings: dict[str, Any], usual: dict[str, Any]) -> A
     methods = BASELINES | CONTROLS
     if name not in methods:
         known = (*PRESETS, *methods)
-        near = difflib.get_close_matches(name.lower(), [one.lower() for one in known], 1)
-        meant = next((f" Did you mean {one}?" for one in known if [one.lower()] == near), "")
-        raise DataError(
-            f"--preset {name}: there is none of that name.{meant} SLDL: {', '.join(PRESETS)}; comparing methods: "
-            f"{', '.join(BASELINES)}; controls: {', '.join(CONTROLS)}."
+        all_names = (
+            f"SLDL: {', '.join(PRESETS)}; comparing methods: {', '.join(BASELINES)}; controls: {', '.join(CONTROLS)}."
         )
+        raise DataError(f"--preset: there is no {name!r}; {did_you_mean(name, known) or all_names}")
     classifier = methods[name]()
     present = classifier.get_params()
     try:

@@ -1,6 +1,5 @@
 """The data sets that papers compare on: what they should look like, and where copies lie."""
 
-import difflib
 import os
 from dataclasses import dataclass
 from itertools import product
@@ -10,6 +9,7 @@ from typing import Any
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.readers import read_dataset
 from pysldl.exceptions import DataError
+from pysldl.suggestions import did_you_mean
 
 __all__ = ["CATALOG", "DATA_VARIABLE", "DatasetInfo", "dataset_info", "find_dataset", "list_datasets", "load_dataset"]
 
@@ -200,9 +200,8 @@ def dataset_info(name: str) -> DatasetInfo:
     entries = {known.lower(): info for info in CATALOG.values() for known in (info.name, *info.aliases)}
     if name.lower() in entries:
         return entries[name.lower()]
-    nearest = [entries[key].name for key in difflib.get_close_matches(name.lower(), entries, n=3)]
-    hint = f"did you mean {', '.join(map(repr, dict.fromkeys(nearest)))}?" if nearest else "list_datasets() shows all."
-    raise DataError(f"no data set {name!r} in the catalog; {hint}")
+    hint = did_you_mean(name, {known: info.name for known, info in entries.items()})
+    raise DataError(f"no data set {name!r} in the catalog; {hint or 'list_datasets() shows all.'}")
 
 
 def find_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Path, ...] | None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,7 @@ from pysldl.embedding import (
 )
 from pysldl.exceptions import DataError
 from pysldl.presets import make_sldl
+from pysldl.suggestions import did_you_mean
 
 __all__ = ["ABLATION", "REFERENCE", "Method", "find_methods", "method_names", "register_method"]
 
@@ -83,16 +83,15 @@ def find_methods(names: Iterable[str]) -> list[Method]:
     """Methods by name, each once; an unknown one is an error that offers the nearest names."""
     known = _methods()
     lower = {name.lower(): name for name in known} | {method.title.lower(): name for name, method in known.items()}
+    all_names = ", ".join(known)
     found = {}
     for name in names:
         actual = lower.get(name.lower())
         if actual is None:
-            close = get_close_matches(name.lower(), lower, n=3)
-            hint = f"did you mean {' or '.join(dict.fromkeys(lower[c] for c in close))}?" if close else ""
-            raise DataError(f"unknown method {name!r}: {hint or 'choose from ' + ', '.join(known) + '.'}")
+            raise DataError(f"unknown method {name!r}: {did_you_mean(name, lower) or f'choose from {all_names}.'}")
         found[actual] = known[actual]
     if not found:
-        raise DataError(f"no method was named: choose from {', '.join(known)}.")
+        raise DataError(f"no method was named: choose from {all_names}.")
     return list(found.values())
 
 

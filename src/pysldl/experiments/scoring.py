@@ -1,7 +1,6 @@
 """The eight metrics of the paper, with and without test labels that no training row carries."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy import sparse
 from pysldl.exceptions import DataError
 from pysldl.experiments.results import Unseen
 from pysldl.metrics import evaluate, inverse_propensity
+from pysldl.suggestions import did_you_mean
 
 __all__ = ["PAPER_METRICS", "Scorer", "find_metrics", "mean_metric", "mean_scores"]
 
@@ -51,12 +51,11 @@ def find_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
     """The named ones of the eight, in the paper's order; all where none are named."""
     if names is None:
         return PAPER_METRICS
-    lower = {name.lower(): name for name in PAPER_METRICS}
+    lower = {name.lower() for name in PAPER_METRICS}
     for name in names:
         if name.lower() not in lower:
-            near = get_close_matches(name.lower(), lower, n=3)
-            hint = f"did you mean {' or '.join(lower[n] for n in near)}?" if near else ""
-            raise DataError(f"unknown metric {name!r}: {hint or 'choose from ' + ', '.join(PAPER_METRICS) + '.'}")
+            hint = did_you_mean(name, PAPER_METRICS) or f"choose from {', '.join(PAPER_METRICS)}."
+            raise DataError(f"unknown metric {name!r}: {hint}")
     wanted = {name.lower() for name in names}
     return tuple(name for name in PAPER_METRICS if name.lower() in wanted)
 
