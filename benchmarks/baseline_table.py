@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from pysldl.baselines import BASELINES
+from pysldl.baselines import BASELINES, RECONSTRUCTIONS
 from pysldl.experiments.journal import Record, read_journal
 from pysldl.experiments.outputs import unseen_as_in_the_paper
 from pysldl.experiments.results import Summary, read_summaries
@@ -31,7 +31,6 @@ DATASETS = (
     "corel16k-s3",
     "delicious",
 )
-RECONSTRUCTIONS = ("KD-TEA",)  # of which only the abstract is public
 FAR_BELOW = -2.0
 
 Results = dict[tuple[str, str], dict[int, Record]]

@@ -204,3 +204,16 @@ def test_without_jinja_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(builtins, "__import__", refuse)
     with pytest.raises(MissingDependencyError, match=r'pip install "pysldl\[plot\]"'):
         build_report(ReportContext("t", "l"))
+
+
+def test_a_method_that_is_shown_under_another_name_still_meets_its_published_row(records: list[FoldRecord]) -> None:
+    measured = [replace(record, method="AdaC2") if record.method == "random" else record for record in records]
+    renamed = Measurements(measured, shown_as={"AdaC2": "AdaC2 (reconstruction)"})
+    context = reproduction_context(renamed, Published(PUBLISHED))
+    assert not any("AdaC2" in item.what for item in context.missing), "it was measured"
+    tables = [table for section in context.sections for table in (*section.tables, *section.details)]
+    for table in tables:
+        names = [*table.columns, *(row.label for row in table.rows)]
+        plain = [name for name in names if name.startswith("AdaC2") and "(reconstruction)" not in name]
+        assert bool(plain) == (table.name.startswith("published-") and "AdaC2" in names), table.name
+    assert any("AdaC2 (reconstruction)" in table.columns for table in tables)

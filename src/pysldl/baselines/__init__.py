@@ -6,7 +6,7 @@ from typing import Any
 
 from pysldl.base import LabelRanker
 
-__all__ = ["BASELINES", "CONTROLS"]
+__all__ = ["BASELINES", "CONTROLS", "RECONSTRUCTIONS"]
 
 # Where each class lives. The neural ones need torch, so nothing is imported before it is asked for.
 _HOMES = {
@@ -59,6 +59,9 @@ BASELINES: dict[str, Builder] = {
 }
 """The comparing methods by the paper's names. Each value builds the method with the paper's settings, which are the
 defaults of its class; keyword arguments change them: ``BASELINES["SLEEC"](n_neighbors=10)``."""
+
+RECONSTRUCTIONS = ("KD-TEA",)
+"""Those of which only the abstract is public. Tables have to say so."""
 
 CONTROLS: dict[str, Builder] = {
     "prior": _builder("LabelPrior"),

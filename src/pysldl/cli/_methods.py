@@ -8,14 +8,12 @@ from pysldl.suggestions import did_you_mean
 __all__ = ["make_method"]
 
 
-def make_method(name: str, settings: dict[str, Any], usual: dict[str, Any]) -> Any:
+def make_method(name: str, usual: dict[str, Any]) -> Any:
     """A classifier by the name of a preset, of a comparing method in the paper, or of a control.
 
     Parameters
     ----------
     name : str
-    settings : dict
-        Parameters that were asked for; one that the classifier does not have is an error.
     usual : dict
         Parameters to set where the classifier has them.
     """
@@ -23,7 +21,7 @@ def make_method(name: str, settings: dict[str, Any], usual: dict[str, Any]) -> A
     from pysldl.presets import PRESETS, make_sldl
 
     if name in PRESETS:
-        return make_sldl(name, **(usual | settings))
+        return make_sldl(name, **usual)
     methods = BASELINES | CONTROLS
     if name not in methods:
         known = (*PRESETS, *methods)
@@ -33,7 +31,4 @@ def make_method(name: str, settings: dict[str, Any], usual: dict[str, Any]) -> A
         raise DataError(f"--preset: there is no {name!r}; {did_you_mean(name, known) or all_names}")
     classifier = methods[name]()
     present = classifier.get_params()
-    try:
-        return classifier.set_params(**{key: value for key, value in usual.items() if key in present}, **settings)
-    except ValueError as error:
-        raise DataError(f"{name}: {error}") from error
+    return classifier.set_params(**{key: value for key, value in usual.items() if key in present})

@@ -145,8 +145,8 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from pysldl.cli._methods import make_method
-    from pysldl.cli._settings import check_overrides, parse_overrides
     from pysldl.memory import parse_bytes
+    from pysldl.settings import parse_settings, with_settings
 
     if memory_limit is not None:
         try:
@@ -156,10 +156,7 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
     fixed: dict[str, Any] = {"random_state": seed, "memory_limit": memory_limit}
     if from_texts:
         fixed["vectorizer"] = TfidfVectorizer(sublinear_tf=True)
-    overrides = parse_overrides(settings)
-    stages = {key: value for key, value in overrides.items() if hasattr(value, "get_params")}
-    check_overrides(overrides, make_method(preset, stages, fixed).get_params())
-    return make_method(preset, overrides, fixed)
+    return with_settings(make_method(preset, fixed), parse_settings(settings, "--set"), "--set")
 
 
 def _memory(classifier: Any, rows: "Dataset") -> dict[str, int]:

@@ -64,6 +64,7 @@ def reproduce(
         Results folder: folds, records, results.csv, tables (Markdown, LaTeX, CSV), figures, report.html.
     methods : str
         Names with commas between: sldl, official, blend, without-ge, without-ac, random, identity, svd, or a baseline.
+        Settings after colons make a variant, a method beside the others: `AdaC2,AdaC2:learner=svc`.
     datasets : str, optional
         Names of the catalog, or data files, with commas between. By default all of the paper's that are found.
     metrics : str, optional

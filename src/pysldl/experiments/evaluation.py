@@ -19,13 +19,12 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from pysldl.by_size import BySize
 from pysldl.classifier import SLDLClassifier
 from pysldl.decoding import BlendDecoder, NeighborDecoder
 from pysldl.decoding.blend import mixed_scores
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.experiments.fold_data import FoldData, Task
-from pysldl.experiments.methods import Method
+from pysldl.experiments.methods import Method, has_grid
 from pysldl.experiments.protocol import Protocol
 from pysldl.experiments.results import Unseen
 from pysldl.experiments.scoring import DEPTH, mean_scores
@@ -66,7 +65,7 @@ class Outcome:
 def configurations(method: Method, protocol: Protocol) -> list[Configuration]:
     """The configurations of a method, in the order in which ties between them are decided."""
     estimator = method.make()
-    widths, ks = _grid(estimator, protocol) if _has_grid(estimator) else ((None,), (None,))
+    widths, ks = _grid(estimator, protocol) if has_grid(estimator) else ((None,), (None,))
     return [_configuration(width, k) for width in widths for k in ks]
 
 
@@ -86,7 +85,7 @@ def evaluate_method(
         For methods that can use one.
     """
     estimator = method.estimator(protocol.seed, device)
-    if not _has_grid(estimator):
+    if not has_grid(estimator):
         if () not in done:
             yield [_single_outcome(estimator, data.final)]
         return
@@ -94,11 +93,6 @@ def evaluate_method(
     for width in widths:
         if not all(_configuration(width, k) in done for k in ks):
             yield _outcomes_of_width(estimator, width, ks, data)
-
-
-def _has_grid(estimator: Any) -> bool:
-    """Whether c_hat and k are the experiment's to choose; some classifiers choose for themselves."""
-    return isinstance(estimator, SLDLClassifier) and not isinstance(estimator.decoder, BySize)
 
 
 def _grid(classifier: SLDLClassifier, protocol: Protocol) -> tuple[tuple[int | None, ...], tuple[int | None, ...]]:

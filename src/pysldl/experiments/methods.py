@@ -1,12 +1,14 @@
 """The methods by name: SLDL, its ablations and controls, every baseline of the library, and anybody's own."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from sklearn.base import clone
 
+from pysldl.by_size import BySize
+from pysldl.classifier import SLDLClassifier
 from pysldl.embedding import (
     IdentityLabelEmbedding,
     RandomLabelEmbedding,
@@ -15,12 +17,19 @@ from pysldl.embedding import (
 )
 from pysldl.exceptions import DataError
 from pysldl.presets import make_sldl
+from pysldl.settings import parse_settings, with_settings
 from pysldl.suggestions import did_you_mean
 
-__all__ = ["ABLATION", "REFERENCE", "Method", "find_methods", "method_names", "register_method"]
+__all__ = ["ABLATION", "REFERENCE", "Method", "find_methods", "has_grid", "method_names", "register_method"]
 
 REFERENCE = "SLDL"
 ABLATION = ("w/o GE", "w/o AC", "random", "identity", "svd")
+OF_THE_RUN = {"random_state": "--seed", "device": "--device"}
+OF_THE_GRID = {
+    "embedding__n_components": "--c-hats",
+    "decoder__n_neighbors": "--ks",
+    "decoder__neighbors__n_neighbors": "--ks",
+}
 
 
 @dataclass(frozen=True)
@@ -37,11 +46,19 @@ class Method:
         Returns a new, unfitted estimator with ``fit(X, Y)`` and ``predict_topk(X, k)``. Several processes need it, so
         it must be a function of a module. An :class:`~pysldl.SLDLClassifier` is run over the grid of c_hat and k,
         unless it chooses for itself; anything else has one configuration.
+    reconstruction : bool, default=False
+        Whether the method was rebuilt from its abstract.
     """
 
     name: str
     title: str
     make: Callable[[], Any]
+    reconstruction: bool = False
+
+    @property
+    def shown_as(self) -> str:
+        """What tables of measured results call it."""
+        return f"{self.title} (reconstruction)" if self.reconstruction else self.title
 
     def estimator(self, seed: int, device: str | None = None) -> Any:
         """A new estimator with the run's seed and, where it takes one, device; nothing that rankings do not need."""
@@ -74,22 +91,37 @@ def register_method(name: str, make: Callable[[], Any], title: str | None = None
     return _REGISTERED[name]
 
 
+def has_grid(estimator: Any) -> bool:
+    """Whether c_hat and k are the experiment's to choose; some classifiers choose for themselves."""
+    return isinstance(estimator, SLDLClassifier) and not isinstance(estimator.decoder, BySize)
+
+
 def method_names() -> list[str]:
     """Names of all methods, those of the paper's own first."""
     return list(_methods())
 
 
 def find_methods(names: Iterable[str]) -> list[Method]:
-    """Methods by name, each once; an unknown one is an error that offers the nearest names."""
+    """Methods by name, each once; an unknown one is an error that offers the nearest names.
+
+    Settings follow a name after colons: a variant with parameters of its own, which is a method beside the others.
+
+    Examples
+    --------
+    >>> [method.title for method in find_methods(["sleec", "sleec:n_neighbors=10:n_clusters=4"])]
+    ['SLEEC', 'SLEEC (n_neighbors=10, n_clusters=4)']
+    """
     known = _methods()
     lower = {name.lower(): name for name in known} | {method.title.lower(): name for name, method in known.items()}
     all_names = ", ".join(known)
     found = {}
     for name in names:
-        actual = lower.get(name.lower())
+        plain, *words = (word.strip() for word in name.split(":"))
+        actual = lower.get(plain.lower())
         if actual is None:
-            raise DataError(f"unknown method {name!r}: {did_you_mean(name, lower) or f'choose from {all_names}.'}")
-        found[actual] = known[actual]
+            raise DataError(f"unknown method {plain!r}: {did_you_mean(plain, lower) or f'choose from {all_names}.'}")
+        method = _variant(known[actual], words) if words else known[actual]
+        found[method.name] = method
     if not found:
         raise DataError(f"no method was named: choose from {all_names}.")
     return list(found.values())
@@ -143,9 +175,11 @@ _REGISTERED: dict[str, Method] = {}
 
 def _methods() -> dict[str, Method]:
     """Every method by name; the baselines are imported only here, since some need much."""
-    from pysldl.baselines import BASELINES, CONTROLS
+    from pysldl.baselines import BASELINES, CONTROLS, RECONSTRUCTIONS
 
-    others = {name: Method(name, name, partial(_baseline, name)) for name in (*BASELINES, *CONTROLS)}
+    others = {
+        name: Method(name, name, partial(_baseline, name), name in RECONSTRUCTIONS) for name in (*BASELINES, *CONTROLS)
+    }
     return {method.name: method for method in _OWN} | others | _REGISTERED
 
 
@@ -153,6 +187,27 @@ def _baseline(name: str) -> Any:
     from pysldl.baselines import BASELINES, CONTROLS
 
     return {**BASELINES, **CONTROLS}[name]()
+
+
+def _variant(method: Method, words: Sequence[str]) -> Method:
+    """A method with other settings, named by them."""
+    name = ":".join((method.name, *words))
+    settings = parse_settings(words, f"method {method.name}:")
+    variant = replace(
+        method,
+        name=name,
+        title=f"{method.title} ({', '.join(words)})",
+        make=partial(_with_settings, method.make, settings, name),
+    )
+    options = OF_THE_RUN | (OF_THE_GRID if has_grid(variant.make()) else {})
+    for key in settings:
+        if key in options:
+            raise DataError(f"method {name}: {key} is the run's to choose; use {options[key]}.")
+    return variant
+
+
+def _with_settings(make: Callable[[], Any], settings: dict[str, Any], name: str) -> Any:
+    return with_settings(make(), settings, f"method {name}:")
 
 
 def _plain(value: Any) -> Any:

@@ -84,7 +84,8 @@ def collect(
     drawn = {key: of_parameter for key, of_parameter in curves.items() if of_parameter}
     present = {record.method for record in records}
     variants = [title for title in ABLATION if title in present]
-    return Results(selection, Measurements(records, n_folds, variants, terms, drawn), whole)
+    shown_as = {method.title: method.shown_as for method in run.methods if method.shown_as != method.title}
+    return Results(selection, Measurements(records, n_folds, variants, terms, drawn, shown_as), whole)
 
 
 def write_outputs(

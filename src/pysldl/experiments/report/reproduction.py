@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from pysldl.experiments.figures import (
     Drawing,
@@ -44,6 +45,8 @@ from pysldl.experiments.tables import Table, write_table
 
 __all__ = ["Measurements", "Published", "protocol_notes", "reproduction_context", "write_reproduction"]
 
+Result = TypeVar("Result", FoldRecord, Summary)
+
 # The paper's, and what shows rare labels.
 _ABLATION_METRICS = ("P@5", "PSP@5")
 
@@ -64,6 +67,8 @@ class Measurements:
         The two terms of Theorem 1.
     curves : mapping, default={}
         ``{(parameter, metric): {dataset: [(value, metric in per cent), ...]}}``.
+    shown_as : mapping of str to str, default={}
+        What tables and figures call a method, where that says more than its name.
     """
 
     records: Sequence[FoldRecord]
@@ -71,6 +76,7 @@ class Measurements:
     variants: Sequence[str] = ()
     terms: Sequence[TheoremTerms] = ()
     curves: Mapping[tuple[str, str], Mapping[str, Sequence[tuple[float, float]]]] = field(default_factory=dict)
+    shown_as: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +115,13 @@ def reproduction_context(
     alpha : float, default=0.05
         Significance level.
     """
-    records, incomplete = _complete_folds(measured.records, measured.n_folds)
+    records, incomplete = _complete_folds(_shown(measured.records, measured.shown_as), measured.n_folds)
+    counterparts = _shown(published.results, measured.shown_as)
     rows = summarise(records)
     comparisons = [c for metric in metrics_of(rows) for c in compare_folds(records, metric, reference)]
     notes = protocol_notes(records)
     sections = [
-        _agreement_section(rows, published.results, reference, notes),
+        _agreement_section(rows, counterparts, reference, notes),
         _results_section(rows, comparisons, reference, alpha, notes),
         _statistics_section(rows, reference, alpha),
         _ablation_section(rows, comparisons, measured.variants, published.ablation, reference, alpha, notes),
@@ -130,7 +137,7 @@ def reproduction_context(
             f"{_count(n_methods, 'method')} on {_count(n_datasets, 'data set')}, {measured.n_folds}-fold "
             "cross-validation. Metrics are in per cent, higher is better; click on a header to sort."
         ),
-        missing=_all_missing(missing, incomplete, rows, published.results),
+        missing=_all_missing(missing, incomplete, rows, counterparts),
         sections=tuple(section for section in sections if section is not None),
         settings=settings or {},
         versions=versions or {},
@@ -163,6 +170,11 @@ def protocol_notes(records: Sequence[FoldRecord]) -> tuple[str, ...]:
         where = f" on {', '.join(dropped)}" if kept else ""
         notes.append(f"Test labels that never occur in the training rows are dropped before scoring{where}.")
     return tuple(notes)
+
+
+def _shown(results: Sequence[Result], names: Mapping[str, str]) -> list[Result]:
+    """The same results under the names that tables use."""
+    return [replace(result, method=names.get(result.method, result.method)) for result in results]
 
 
 def _complete_folds(records: Sequence[FoldRecord], n_folds: int) -> tuple[list[FoldRecord], list[Missing]]:
