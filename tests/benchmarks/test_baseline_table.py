@@ -23,6 +23,7 @@ def test_table_and_what_is_below_it(scripts, tmp_path, command_line, capsys):
         write_fold(old, "cal500", "KD-TEA", fold, p1)
     write_fold(new, "cal500", "KD-TEA", 0, 0.3)  # counts instead of the first
     write_fold(new, "stackex-coffee", "prior", 0, 0.1, unseen="drop")  # as in the paper
+    write_fold(new, "cal500", "KD-TEA:dropout=0.5", 0, 0.45)  # stands beside the same published row
     command_line(old, new, "--published", published, "--folds", 2)
     baseline_table.main()
     printed = capsys.readouterr().out
@@ -30,6 +31,7 @@ def test_table_and_what_is_below_it(scripts, tmp_path, command_line, capsys):
         "| cal500 | KD-TEA (reconstruction) | 2 | 35.00 / 50.00 (-3.0) | 20.00 / 20.00 (+0.0) | 30.00 | 2.5 |"
         in printed
     )
+    assert "| cal500 | KD-TEA:dropout=0.5 (reconstruction) | 1 | 45.00 / 50.00 (-1.0) |" in printed
     assert "| stackex-coffee | prior | 1 | 10.00 | 20.00 | 30.00 | 2.0 |" in printed
     assert printed.index("cal500") < printed.index("stackex-coffee")
     assert "cal500, KD-TEA, P@1: -3.0 deviations" in printed
