@@ -142,6 +142,18 @@ def test_class_balanced_objective_from_its_definition(batch):
     assert got.item() == pytest.approx(_slow_focal(z, y, weight, 2.0, 2.0), rel=1e-5)
 
 
+def test_class_balanced_weights_of_rows_from_their_definition(batch):
+    z, y = batch
+    assert not y.sum(axis=1).all(), "one row has no labels"
+    train = Rows(np.zeros((5, 1)), sparse.csr_array(y), lambda x: x, torch.device("cpu"))
+    objective = ClassBalancedLossClassifier(beta=0.5, weighting="row")._objective(lambda x: x, train)
+    of_label = [1 / sum(0.5**j for j in range(max(int(n), 1))) for n in y.sum(axis=0)]
+    of_row = [np.mean([of_label[k] for k in range(4) if row[k]]) if row.any() else 0.5 for row in y]
+    weight = np.broadcast_to(np.array(of_row)[:, None], z.shape)
+    got = objective(torch.tensor(z, dtype=torch.float32), torch.tensor(y).float())
+    assert got.item() == pytest.approx(_slow_focal(z, y, weight, 2.0, 2.0), rel=1e-5)
+
+
 @pytest.mark.parametrize("backbone", ["linear", "mlp"])
 @pytest.mark.parametrize("classifier", CLASSIFIERS)
 def test_separable_labels_are_learned(classifier, backbone):
@@ -158,6 +170,7 @@ def test_separable_labels_are_learned(classifier, backbone):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (ClassBalancedLossClassifier(weighting="rows"), "weighting must be 'label' or 'row', but is 'rows'"),
         (FocalLossClassifier(backbone="tree"), "backbone must be"),
         (ClassBalancedLossClassifier(beta=1.0), "beta must lie between 0 and 1"),
         (DistributionBalancedLossClassifier(tolerance=0.0), "tolerance must be positive"),

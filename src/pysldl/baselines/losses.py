@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["balanced_focal", "effective_number_weights", "negative_tolerant", "rebalanced_weights", "tolerance_bias"]
+__all__ = [
+    "balanced_focal",
+    "effective_number_weights",
+    "mean_of_own_labels",
+    "negative_tolerant",
+    "rebalanced_weights",
+    "tolerance_bias",
+]
 
 
 def balanced_focal(z: Tensor, y: Tensor, weight: Tensor | float, *, balance: float, gamma: float) -> Tensor:
@@ -46,6 +53,14 @@ def effective_number_weights(counts: NDArray[np.integer], beta: float) -> NDArra
     """Inverse effective numbers ``(1 - beta) / (1 - beta^n_k)`` of shape (n_labels,); an unseen label counts as one."""
     n = np.maximum(counts, 1).astype(np.float64)
     return ((1.0 - beta) / -np.expm1(n * np.log(beta))).astype(np.float32)
+
+
+def mean_of_own_labels(y: Tensor, weights: Tensor, without_labels: float) -> Tensor:
+    """Weights of rows, of shape (batch, 1): the mean of ``weights`` of shape (n_labels,) over the labels of each."""
+    import torch
+
+    n_labels = y.sum(dim=1, keepdim=True)
+    return torch.where(n_labels > 0, (y @ weights)[:, None] / n_labels.clamp_min(1), without_labels)
 
 
 def rebalanced_weights(y: Tensor, inverse_counts: Tensor, *, alpha: float, beta: float, mu: float) -> Tensor:

@@ -10,6 +10,7 @@ from pysldl.baselines.deep import Clip, DeepRanker, OptimizerName, Scaling, deca
 from pysldl.baselines.losses import (
     balanced_focal,
     effective_number_weights,
+    mean_of_own_labels,
     negative_tolerant,
     rebalanced_weights,
     tolerance_bias,
@@ -122,6 +123,9 @@ class ClassBalancedLossClassifier(FocalLossClassifier):
     ----------
     beta : float
         Not given by the paper; 0.9 is what the code of the distribution-balanced loss uses.
+    weighting : {"label", "row"}
+        What has a weight: every label, as the formula says, or every row, the mean over its own labels, as that code
+        does unless told otherwise (``average_w``). A row without labels then weighs as one of frequent labels.
     balance, gamma, backbone, epochs, batch_size, learning_rate, weight_decay, optimizer, clip, scaling, \
 validation_fraction, patience, device, vectorizer, memory_limit, progress, random_state
         See :class:`FocalLossClassifier`.
@@ -131,6 +135,7 @@ validation_fraction, patience, device, vectorizer, memory_limit, progress, rando
         self,
         *,
         beta: float = 0.9,
+        weighting: Literal["label", "row"] = "label",
         balance: float = 2.0,
         gamma: float = 2.0,
         backbone: Literal["linear", "mlp"] = "linear",
@@ -169,15 +174,23 @@ validation_fraction, patience, device, vectorizer, memory_limit, progress, rando
             random_state=random_state,
         )
         self.beta = beta
+        self.weighting = weighting
 
     def _objective(self, network: nn.Module, train: Rows) -> Objective:
         import torch
 
         if not 0 < self.beta < 1:
             raise DataError(f"beta must lie between 0 and 1, but is {self.beta!r}.")
+        if self.weighting not in ("label", "row"):
+            raise DataError(f"weighting must be 'label' or 'row', but is {self.weighting!r}.")
         counts = np.bincount(train.Y.indices, minlength=train.Y.shape[1])
-        weight = torch.from_numpy(effective_number_weights(counts, self.beta)).to(train.where)
-        return lambda x, y: balanced_focal(network(x), y, weight, balance=self.balance, gamma=self.gamma)
+        weights = torch.from_numpy(effective_number_weights(counts, self.beta)).to(train.where)
+
+        def loss(x: Tensor, y: Tensor) -> Tensor:
+            weight = weights if self.weighting == "label" else mean_of_own_labels(y, weights, 1 - self.beta)
+            return balanced_focal(network(x), y, weight, balance=self.balance, gamma=self.gamma)
+
+        return loss
 
 
 class DistributionBalancedLossClassifier(FocalLossClassifier):
