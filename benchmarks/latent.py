@@ -16,7 +16,7 @@ import numpy as np
 
 from data import add_data_options, open_dataset, text_features
 from pysldl.decoding import ExactIndex, FaissIndex
-from pysldl.decoding.index import unit_rows
+from pysldl.decoding.index import unit_vectors
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import SLDLError
 from pysldl.mapping import RidgeMapping
@@ -67,7 +67,7 @@ def main() -> None:
             codes = mapping.predict(X) if codes is None else codes
             told = {"steps": mapping.n_iter_, "alpha": mapping.alpha_}
             print(json.dumps({"data": name, "mapping": title, **told, **spent}), flush=True)
-        codes = unit_rows(Z if codes is None else codes)
+        codes = unit_vectors(Z if codes is None else codes)
         everyone = np.arange(len(codes))
         for title in options.indexes:
             index = INDEXES[title]

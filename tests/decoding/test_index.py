@@ -3,11 +3,11 @@
 import numpy as np
 
 from pysldl.decoding import index as index_module
-from pysldl.decoding.index import ExactIndex, unit_rows
+from pysldl.decoding.index import ExactIndex, unit_vectors
 
 
 def slow(Z, Q, k, leave_out=None):
-    cosine = (unit_rows(Q) @ unit_rows(Z).T).astype(np.float64)
+    cosine = (unit_vectors(Q) @ unit_vectors(Z).T).astype(np.float64)
     if leave_out is not None:
         cosine[np.arange(len(Q)), leave_out] = -np.inf
     order = np.argsort(-cosine, axis=1, kind="stable")[:, :k]

@@ -8,7 +8,7 @@ from pysldl import SLDLClassifier
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import JointNeighborDecoder, LinearRanker, NeighborDecoder
 from pysldl.decoding import joint as joint_module
-from pysldl.decoding.index import unit_rows
+from pysldl.decoding.index import unit_vectors
 from pysldl.decoding.joint import CodedRows
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import DataError, SLDLWarning
@@ -34,7 +34,7 @@ def rows():
 
 
 def similarities(Z, weight):
-    codes, features = unit_rows(Z.codes), unit_rows(Z.features.toarray())
+    codes, features = unit_vectors(Z.codes), unit_vectors(Z.features.toarray())
     return weight * codes @ codes.T + (1 - weight) * features @ features.T
 
 

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.decoding.index import ExactIndex, NeighborIndex, unit_rows
+from pysldl.decoding.index import ExactIndex, NeighborIndex, unit_vectors
 from pysldl.exceptions import DataError, MissingDependencyError
 
 __all__ = ["FaissIndex"]
@@ -58,7 +58,7 @@ class FaissIndex(NeighborIndex):
         if not 0 < self.recall <= 1:
             raise DataError(f"recall must lie above 0 and at most at 1, but is {self.recall!r}.")
         faiss = _faiss()
-        self.vectors_ = unit_rows(Z)
+        self.vectors_ = unit_vectors(Z)
         self._index = self._build(faiss)
         self.structure_ = faiss.serialize_index(self._index)
         self.effort_, self.recall_ = 1, 1.0

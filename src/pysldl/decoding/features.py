@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
-from pysldl.decoding.index import dense_rows, index_of, unit_rows
+from pysldl.decoding.index import dense_rows, index_of, unit_vectors
 from pysldl.decoding.votes import NEIGHBORS, TEMPERATURES, best_votes, shares, vote_shares, without_strangers
 from pysldl.kernels import say_what_is_missing, with_small_indices
 from pysldl.kernels.postings import heaviest_terms, search_postings
@@ -84,7 +84,7 @@ class FeatureNeighborDecoder(Decoder):
         if sparse.issparse(Z):
             self.postings_ = self._postings_of(Z)
         else:
-            self.vectors_ = unit_rows(Z)
+            self.vectors_ = unit_vectors(Z)
         self.Y_ = Y
         self.prior_ = label_prior(Y)
         return self
@@ -93,7 +93,7 @@ class FeatureNeighborDecoder(Decoder):
         """Index further rows ``Z`` behind the present ones, as a fit to all would; ``Y`` holds the labels of all."""
         self.n_neighbors_ = min(self._given("n_neighbors", NEIGHBORS), Y.shape[0])
         if self.vectors_ is not None:
-            self.vectors_ = np.vstack([self.vectors_, unit_rows(dense_rows(Z))])
+            self.vectors_ = np.vstack([self.vectors_, unit_vectors(dense_rows(Z))])
         else:
             self.postings_ = with_small_indices(sparse.hstack([self.postings_, self._postings_of(Z)], format="csr"))
         self.Y_ = Y
@@ -166,7 +166,7 @@ class FeatureNeighborDecoder(Decoder):
         if self.vectors_ is None:
             return search_postings(self._queries(Z), self.postings_, self.n_neighbors_, leave_out)
         k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - (leave_out is not None)))
-        return without_strangers(*index_of(self.vectors_).nearest(unit_rows(dense_rows(Z)), k, leave_out=leave_out))
+        return without_strangers(*index_of(self.vectors_).nearest(unit_vectors(dense_rows(Z)), k, leave_out=leave_out))
 
     def _vote_top(
         self, found: tuple[NDArray[np.int32], NDArray[np.float32]], m: int

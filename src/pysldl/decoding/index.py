@@ -10,7 +10,7 @@ from pysldl.device import chosen_device
 from pysldl.kernels.nearest import largest, pair_distances
 from pysldl.stage import Stage
 
-__all__ = ["ExactIndex", "NeighborIndex", "dense_rows", "index_of", "unit_rows"]
+__all__ = ["ExactIndex", "NeighborIndex", "dense_rows", "index_of", "unit_vectors"]
 
 BLOCK_BYTES = 64 << 20
 
@@ -29,7 +29,7 @@ class NeighborIndex(Stage):
 
     def fit(self, Z: Any, y: object = None) -> Self:
         """Index the rows of ``Z``, of shape (n_vectors, n_components)."""
-        self.vectors_ = unit_rows(Z)
+        self.vectors_ = unit_vectors(Z)
         return self
 
     def tune(self, k: int) -> Self:
@@ -69,7 +69,7 @@ class NeighborIndex(Stage):
         distances : ndarray of shape (n_queries, k), float64
             Cosine distances (Eq. 19); 1 where the query or the vector is zero, inf beside a neighbour of -1.
         """
-        Q = unit_rows(Q, np.float64)
+        Q = unit_vectors(Q, np.float64)
         nearest, _ = self.nearest(Q.astype(np.float32), k, leave_out=leave_out)
         nearest = np.sort(nearest, axis=1)  # so that equal distances are voted on in the order of the rows
         exact = pair_distances(Q, nearest, self.vectors_)
@@ -110,7 +110,7 @@ def dense_rows(features: Any) -> NDArray[Any]:
     return np.asarray(features.toarray() if sparse.issparse(features) else np.atleast_2d(features))
 
 
-def unit_rows(Z: Any, dtype: Any = np.float32) -> NDArray[Any]:
+def unit_vectors(Z: Any, dtype: Any = np.float32) -> NDArray[Any]:
     """Rows of ``Z`` scaled to length 1; zero rows stay zero."""
     Z = np.asarray(Z, dtype=dtype)
     lengths = np.linalg.norm(Z, axis=1, keepdims=True)

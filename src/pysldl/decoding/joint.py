@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
-from pysldl.decoding.index import ExactIndex, dense_rows, index_of, unit_rows
+from pysldl.decoding.index import ExactIndex, dense_rows, index_of, unit_vectors
 from pysldl.decoding.votes import quality, shares, vote_shares, without_strangers
 from pysldl.exceptions import DataError
 from pysldl.kernels import say_what_is_missing, with_small_indices
-from pysldl.kernels.lengths import unit_rows as unit_sparse_rows
+from pysldl.kernels.lengths import unit_rows
 from pysldl.kernels.nearest import pair_products
 from pysldl.kernels.postings import heaviest_terms, search_postings
 from pysldl.kernels.voting import vote_top
@@ -108,7 +108,7 @@ class JointNeighborDecoder(Decoder):
         n_samples, n_features = Z.features.shape
         self.postings_ = None
         if n_features > DENSE_FEATURES or 4 * n_samples * n_features > DENSE_BYTES:
-            self.vectors_ = unit_rows(Z.codes)
+            self.vectors_ = unit_vectors(Z.codes)
             self.postings_ = with_small_indices(sparse.csr_array(_unit_features(Z.features).T))
             self._features = None
         else:
@@ -211,7 +211,7 @@ class JointNeighborDecoder(Decoder):
         k = max(1, min(max(self.n_neighbors_, at_least), self.Y_.shape[0] - (leave_out is not None)))
         if self.postings_ is None:
             return without_strangers(*self._index().nearest(_joined(Z, self.weight_), k, leave_out=leave_out))
-        pairs, of_codes, of_features = self._union(unit_rows(Z.codes), _unit_features(Z.features), leave_out, k)
+        pairs, of_codes, of_features = self._union(unit_vectors(Z.codes), _unit_features(Z.features), leave_out, k)
         return _best_pairs(pairs, self.weight_ * of_codes + np.float32(1 - self.weight_) * of_features, k)
 
     def _union(
@@ -232,7 +232,7 @@ class JointNeighborDecoder(Decoder):
         self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows, k: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
         """As :meth:`_union`, whatever the weight is so far."""
-        codes, features = unit_rows(Z_left_out.codes), _unit_features(Z_left_out.features)
+        codes, features = unit_vectors(Z_left_out.codes), _unit_features(Z_left_out.features)
         if self.postings_ is not None:
             before, self.weight_ = self.weight_, 0.5
             try:
@@ -240,8 +240,8 @@ class JointNeighborDecoder(Decoder):
             finally:
                 self.weight_ = before
         parts = [
-            (codes, unit_rows(Z.codes)),
-            (unit_rows(dense_rows(Z_left_out.features)), unit_rows(dense_rows(Z.features))),
+            (codes, unit_vectors(Z.codes)),
+            (unit_vectors(dense_rows(Z_left_out.features)), unit_vectors(dense_rows(Z.features))),
         ]
         pairs = _each_once([index_of(own).nearest(q, k, leave_out=rows)[0] for q, own in parts])
         of_codes, of_features = (pair_products(q, pairs, own) for q, own in parts)
@@ -264,7 +264,7 @@ class JointNeighborDecoder(Decoder):
 
 def _joined(Z: CodedRows, weight: float) -> NDArray[np.float32]:
     """Both parts side by side, so that one product is the joint similarity."""
-    codes, features = unit_rows(Z.codes), unit_rows(dense_rows(Z.features))
+    codes, features = unit_vectors(Z.codes), unit_vectors(dense_rows(Z.features))
     codes *= np.float32(np.sqrt(weight))
     features *= np.float32(np.sqrt(1 - weight))
     return np.hstack([codes, features])
@@ -291,4 +291,4 @@ def _values(features: Any) -> NDArray[Any]:
 def _unit_features(features: Any) -> sparse.csr_array:
     """Features as CSR in single precision, rows of length 1."""
     rows = features if sparse.issparse(features) else np.atleast_2d(features)
-    return with_small_indices(unit_sparse_rows(sparse.csr_array(rows, dtype=np.float32)))
+    return with_small_indices(unit_rows(sparse.csr_array(rows, dtype=np.float32)))
