@@ -29,13 +29,6 @@ from pysldl.experiments.threads import one_thread  # noqa: E402
 N_LABELS = 7
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
-
-
 # Layers
 
 

@@ -18,13 +18,6 @@ from pysldl.exceptions import DataError  # noqa: E402
 N_FEATURES, N_LABELS = 6, 5
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
-
-
 def slow_logits(network, x, embeddings):
     h = network.features(x)
     logits = torch.empty(len(x), N_LABELS)

@@ -15,13 +15,6 @@ from pysldl.exceptions import DataError  # noqa: E402
 N_FEATURES, N_LABELS, DIM = 6, 5, 4
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
-
-
 def test_gates_are_on_or_half_on_and_follow_their_logits():
     logits = torch.tensor([-1.0, 0.0, 2.0]).repeat(20_000, 1)
     gates = gate_sample(logits, 2 / 3, 0.5)

@@ -13,13 +13,6 @@ from pysldl.baselines.label_chunks import of_labels, sum_over_labels  # noqa: E4
 N_LABELS = 7
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
-
-
 @pytest.mark.parametrize("chunk", [1, 3, 6, N_LABELS])
 @pytest.mark.parametrize("twice", [False, True])
 def test_rows_of_labels_have_the_gradients_of_plain_slices(chunk, twice):

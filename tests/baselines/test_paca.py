@@ -16,13 +16,6 @@ from pysldl.exceptions import DataError  # noqa: E402
 N_FEATURES, N_LABELS, DIM = 6, 5, 4
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
-
-
 def test_divergence_against_torch_distributions():
     mean, log_variance, other_mean, other_log_variance = torch.randn(4, 3, DIM)
     one = torch.distributions.Normal(mean, torch.exp(0.5 * log_variance))

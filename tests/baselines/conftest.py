@@ -1,0 +1,19 @@
+"""Fixtures for the comparing methods."""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> Iterator[None]:
+    """The same random numbers of torch for every test, which leaves those of the process alone."""
+    if find_spec("torch") is None:
+        yield
+        return
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield
