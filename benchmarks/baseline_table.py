@@ -70,27 +70,31 @@ def read_results(folders: Sequence[Path]) -> Results:
     return results
 
 
+def plain(method: str) -> str:
+    """The name of a method without the settings of a variant."""
+    return method.partition(":")[0]
+
+
 def ordered(results: Results) -> list[tuple[str, str]]:
     """Keys in the order of the page; what it does not know comes last."""
 
     def place(names: Sequence[str], name: str) -> tuple[int, str]:
-        plain = name.partition(":")[0]
-        return (names.index(plain) if plain in names else len(names), name)
+        return (names.index(plain(name)) if plain(name) in names else len(names), name)
 
     return sorted(results, key=lambda key: (place(DATASETS, key[0]), place(METHODS, key[1])))
 
 
 def row_of(dataset: str, method: str, records: list[Record], published: Sequence[Summary]) -> dict:
     """One row: folds, seconds to fit one, and of every metric the mean, the published mean and the distance."""
-    unseen, plain = unseen_as_in_the_paper(dataset), method.partition(":")[0]  # settings follow the colon
+    unseen = unseen_as_in_the_paper(dataset)
     row = {
         "dataset": dataset,
         "method": method,
-        "reconstruction": plain in RECONSTRUCTIONS,
+        "reconstruction": plain(method) in RECONSTRUCTIONS,
         "folds": len(records),
         "fit_seconds": fmean(record.fit_seconds for record in records),
     }
-    theirs = {found.metric: found for found in published if (found.dataset, found.method) == (dataset, plain)}
+    theirs = {found.metric: found for found in published if (found.dataset, found.method) == (dataset, plain(method))}
     for metric in METRICS:
         mean, there = 100.0 * fmean(record.test[unseen][metric] for record in records), theirs.get(metric)
         distance = (mean - there.mean) / there.std if there and there.std else None

@@ -11,6 +11,7 @@ __all__ = ["parse_assignments", "parse_settings", "with_settings"]
 
 PLAIN_WORDS = {"true": True, "false": False, "none": None}
 STAGES = ("embedding", "mapping", "decoder")
+LEFT_TO_THE_ESTIMATOR = ("auto", "adaptive")  # words in place of a number or a yes or no
 
 Estimator = TypeVar("Estimator")
 
@@ -75,6 +76,8 @@ def _require_known(estimator: Any, settings: Mapping[str, Any], where: str) -> N
 
 
 def _require_same_kind(key: str, value: Any, present: Any, where: str) -> None:
+    if isinstance(present, str) and present in LEFT_TO_THE_ESTIMATOR:
+        return
     kinds = next((kinds for kind, kinds in _ACCEPTED if isinstance(present, kind)), None)
     if kinds is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool)):
         raise DataError(f"{where} {key}={value}: expected a value like {present!r}.")

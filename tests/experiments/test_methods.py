@@ -26,6 +26,12 @@ def test_stages_of_sldl_can_be_replaced_and_set():
     assert type(made.embedding).__name__ == "SVDLabelEmbedding" and made.mapping.alpha == 5
 
 
+def test_a_word_that_leaves_the_choice_to_the_method_can_be_replaced_by_a_value():
+    pytest.importorskip("torch")
+    clif, focal = find_methods(["CLIF:half_precision=true", "FL:clip=5"])
+    assert clif.make().half_precision is True and focal.make().clip == 5
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -194,3 +194,5 @@ def test_own_methods_can_be_registered_once():
     assert find_methods(["mine"])[0].title == "Mine"
     with pytest.raises(DataError, match="already a method 'mine'"):
         register_method("mine", other_sldl)
+    with pytest.raises(DataError, match="'mine:too' has a colon or a comma"):
+        register_method("mine:too", other_sldl)

@@ -85,6 +85,8 @@ def register_method(name: str, make: Callable[[], Any], title: str | None = None
     >>> register_method("sldl-wide-margin", wide).title
     'sldl-wide-margin'
     """
+    if ":" in name or "," in name:
+        raise DataError(f"the name {name!r} has a colon or a comma, which end a name in --methods; choose another.")
     if name in _methods():
         raise DataError(f"there is already a method {name!r}; choose another name.")
     _REGISTERED[name] = Method(name, title or name, make)
@@ -192,7 +194,7 @@ def _baseline(name: str) -> Any:
 def _variant(method: Method, words: Sequence[str]) -> Method:
     """A method with other settings, named by them."""
     name = ":".join((method.name, *words))
-    settings = parse_settings(words, f"method {method.name}:")
+    settings = parse_settings(words, f"method {name}:")
     variant = replace(
         method,
         name=name,
