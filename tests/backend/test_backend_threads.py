@@ -1,0 +1,75 @@
+"""Sums that do not depend on the number of threads."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from pysldl.backend.threads import fixed_order_blas, matmul, n_threads, parallel_map, single_threaded_blas
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_inside_and_its_own_number_again_outside():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with fixed_order_blas():
+            assert blas_threads() == {1}
+            with fixed_order_blas():
+                assert blas_threads() == {1}
+            assert blas_threads() == {1}
+        assert blas_threads() == before
+
+
+def test_the_limit_holds_until_the_last_thread_leaves():
+    inside, leave = threading.Event(), threading.Event()
+
+    def other():
+        with fixed_order_blas():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    inside.wait()
+    with fixed_order_blas():
+        pass
+    assert blas_threads() == {1}
+    leave.set()
+    thread.join()
+
+
+def test_the_limit_is_lifted_after_an_error():
+    before = blas_threads()
+    with pytest.raises(ZeroDivisionError):
+        single_threaded_blas(lambda: 1 / 0)()
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5), (700, 300, 200), (0, 4, 5), (129, 1, 1)])
+def test_products_are_the_same_for_any_number_of_threads(shape, monkeypatch):
+    rng = np.random.default_rng(0)
+    A, B = rng.normal(size=shape[:2]), rng.normal(size=shape[1:])
+    products = []
+    for number in (1, 2, 3):
+        monkeypatch.setattr("pysldl.backend.threads.n_threads", lambda number=number: number)
+        with threadpool_limits(number, user_api="blas"):
+            products.append(matmul(A, B))
+    assert all(np.array_equal(products[0], product) for product in products)
+    np.testing.assert_allclose(products[0], A @ B, rtol=1e-12, atol=1e-12)
+
+
+def test_a_map_inside_a_map_does_not_wait_for_itself(monkeypatch):
+    monkeypatch.setattr("pysldl.backend.threads.n_threads", lambda: 2)
+    found = parallel_map(lambda i: sum(parallel_map(lambda j: i * j, range(4))), range(8))
+    assert found == [6 * i for i in range(8)]
+
+
+def test_the_environment_sets_the_number_where_numba_is_not_loaded(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "numba", None)
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert n_threads() == 3
