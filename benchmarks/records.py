@@ -170,6 +170,8 @@ def _field(value: Any) -> str:
 def _value(text: str) -> Any:
     if not text:
         return None
+    if text in ("True", "False"):
+        return text == "True"
     for kind in (int, float):
         try:
             return kind(text)
