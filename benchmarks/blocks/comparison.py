@@ -222,8 +222,8 @@ def reading(evidence: Evidence) -> str:
     both = baseline_distances(evidence)
     points.append(
         f"**The baselines and their published rows**: {both.above} of {both.count:,} means lie more than two published "
-        f"deviations above, {len(both.below)} below, {both.average:+.1f} on average. Why is not known: they were written "
-        "and tuned by other people here, and the paper does not say how it tuned them."
+        f"deviations above, {len(both.below)} below, {both.average:+.1f} on average. Why is not known: they were "
+        "written and tuned by other people here, and the paper does not say how it tuned them."
     )
     return "\n".join(f"- {point}" for point in points)
 

@@ -148,6 +148,14 @@ class Evidence:
             self._exports[name, selection] = read_export(self.folder / "reproduction" / name, selection)
         return self._exports[name, selection]
 
+    @cached_property
+    def ablation_run(self) -> str:
+        """The export that holds the ablation: its own, at one width, or that over the whole grid."""
+        if self.export(ABLATION_RUN) is None and self.export("paper") is not None:
+            titles = {row.method for row in self.export("paper").summaries}
+            return "paper" if "w/o AC" in titles else ABLATION_RUN
+        return ABLATION_RUN
+
     def protocol(self, name: str) -> Any:
         """The protocol of an export, or None."""
         if not (self.folder / "reproduction" / name / "settings.json").is_file():

@@ -54,7 +54,7 @@ def figures(evidence: Evidence) -> list[Figure]:
     for parameter, curves in _curves(evidence).items():
         draw = lambda c=curves, p=parameter: parameter_curves(c, p, CURVE_METRIC).svg  # noqa: E731
         found.append(Figure(f"curve-{parameter.replace('_', '-')}", curves, draw))
-    export = evidence.export("ablation")
+    export = evidence.export(evidence.ablation_run)
     if export is not None and export.measurements.terms:
         terms = export.measurements.terms
         data = [

@@ -39,7 +39,7 @@ def settings(evidence: Evidence, run: str = "paper") -> str:
 
 
 def ablation_settings(evidence: Evidence) -> str:
-    return settings(evidence, ABLATION_RUN)
+    return settings(evidence, evidence.ablation_run)
 
 
 def agreement(evidence: Evidence) -> str:
@@ -91,10 +91,10 @@ def ablation(evidence: Evidence) -> str:
 
 def theorem(evidence: Evidence) -> str:
     """The two terms of Theorem 1 for every data set and variant, and on how many sets random codes have less."""
-    export = evidence.export(ABLATION_RUN) or evidence.export("paper")
+    name = evidence.ablation_run if evidence.export(evidence.ablation_run) is not None else "paper"
+    export = evidence.export(name)
     if export is None or not export.measurements.terms:
         return NOT_RECORDED
-    name = ABLATION_RUN if evidence.export(ABLATION_RUN) is not None else "paper"
     terms = {(term.dataset, term.method): term for term in export.measurements.terms}
     methods = list(dict.fromkeys(method for _, method in terms))
     rows = []
@@ -168,7 +168,7 @@ def reading(evidence: Evidence) -> str:
 
 def differences(evidence: Evidence, run: str) -> dict[tuple[str, str, str], Difference]:
     """What SLDL is ahead of its variants, by data set, metric and variant."""
-    export = evidence.export(run)
+    export = evidence.export(evidence.ablation_run if run == ABLATION_RUN else run)
     if export is None:
         return {
             (row["dataset"], row["metric"], row["variant"]): (row["sldl"], row["difference"], bool(row["significant"]))
@@ -260,7 +260,8 @@ def _distance(evidence: Evidence, dataset: str, metric: str, method: str = REFER
 
 
 def _source(evidence: Evidence, run: str, earlier: str) -> str:
-    return evidence.earlier(earlier).source if evidence.export(run) is None else evidence.export_source(run)
+    name = evidence.ablation_run if run == ABLATION_RUN else run
+    return evidence.earlier(earlier).source if evidence.export(name) is None else evidence.export_source(name)
 
 
 def _grid(values: Sequence[int]) -> str:
