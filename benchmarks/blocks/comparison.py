@@ -88,6 +88,11 @@ def all_ranks(evidence: Evidence) -> dict[str, Ranks]:
     return {metric: ranks for metric, ranks in found.items() if ranks is not None}
 
 
+def mostly_first(found: dict[str, Ranks]) -> bool:
+    """Whether SLDL is first on more than half of the sets, over the metrics."""
+    return fmean(r.firsts / r.measured.n_datasets for r in found.values()) > 0.5
+
+
 def ranks(evidence: Evidence) -> str:
     """Average ranks, measured and published, and the Friedman test."""
     found = all_ranks(evidence)
@@ -185,7 +190,7 @@ def reading(evidence: Evidence) -> str:
     measured = [r.measured.average_ranks[REFERENCE] for r in found.values()]
     better = {m: [r.measured.average_ranks[m] for r in found.values()] for m in PAPER_METHODS if m != REFERENCE}
     ahead = [m for m, values in better.items() if fmean(values) < fmean(measured)]
-    often = fmean(r.firsts / r.measured.n_datasets for r in found.values()) > 0.5
+    often = mostly_first(found)
     rejects = [metric for metric, r in found.items() if r.measured.rejects_equality]
     apart = {
         metric: [
