@@ -15,6 +15,10 @@ def test_three_kills(tmp_path):
     assert outcome.configurations == 30 and outcome.files > 5
     assert len(outcome.kills) == 3 and outcome.differences[-1] == []
     assert outcome.holds
+    rows = crash_recovery.as_rows(outcome)
+    kills = [row for row in rows if row["event"] == "killed"]
+    assert [row["finished"] for row in kills] == [kill.finished for kill in outcome.kills]
+    assert all(row["different"] == 0 and row["files"] == outcome.files for row in rows[3:]) and len(rows) > 3
 
 
 def test_a_table_that_differs_is_named(tmp_path, monkeypatch):
