@@ -66,26 +66,41 @@ class Ranks:
     firsts: int
     earlier: bool
 
+    def of(self, method: str) -> float | None:
+        """The average rank of a method, None where it has not all sets."""
+        return self.measured.average_ranks.get(method)
+
+    @property
+    def n_methods(self) -> int:
+        return len(self.measured.average_ranks)
+
 
 def ranks_of(evidence: Evidence, metric: str) -> Ranks | None:
-    """Ranks of SLDL and the eleven baselines over the sets on which all of them have a mean."""
-    datasets = [d for d in DATASETS if all((d, m, metric) in evidence.means for m in PAPER_METHODS)]
-    if len(datasets) < 2:
+    """Ranks of SLDL and those of the eleven baselines that have a mean on every set where SLDL has one."""
+    datasets = tuple(d for d in DATASETS if (d, REFERENCE, metric) in evidence.means)
+    methods = tuple(m for m in PAPER_METHODS if all((d, m, metric) in evidence.means for d in datasets))
+    if len(datasets) < 2 or len(methods) < 3:
         return None
-    means = np.array([[evidence.means[d, m, metric].mean for m in PAPER_METHODS] for d in datasets])
-    theirs = np.array([[evidence.published_means[d, m, metric].mean for m in PAPER_METHODS] for d in datasets])
-    place = PAPER_METHODS.index(REFERENCE)
+    means = np.array([[evidence.means[d, m, metric].mean for m in methods] for d in datasets])
+    theirs = np.array([[evidence.published_means[d, m, metric].mean for m in methods] for d in datasets])
+    place = methods.index(REFERENCE)
     return Ranks(
-        rank_test(Scores(metric, tuple(datasets), PAPER_METHODS, means)),
-        rank_test(Scores(metric, tuple(datasets), PAPER_METHODS, theirs)),
+        rank_test(Scores(metric, datasets, methods, means)),
+        rank_test(Scores(metric, datasets, methods, theirs)),
         int((means[:, place] >= means.max(axis=1)).sum()),
-        any(evidence.means[d, m, metric].earlier for d in datasets for m in PAPER_METHODS),
+        any(evidence.means[d, m, metric].earlier for d in datasets for m in methods),
     )
 
 
 def all_ranks(evidence: Evidence) -> dict[str, Ranks]:
     found = {metric: ranks_of(evidence, metric) for metric in METRICS}
     return {metric: ranks for metric, ranks in found.items() if ranks is not None}
+
+
+def _mean_rank(found: dict[str, Ranks], method: str) -> float:
+    """Mean over the metrics on which a method is compared; last where it is on none."""
+    known = [rank for rank in (r.of(method) for r in found.values()) if rank is not None]
+    return fmean(known) if known else float("inf")
 
 
 def mostly_first(found: dict[str, Ranks]) -> bool:
@@ -103,13 +118,14 @@ def ranks(evidence: Evidence) -> str:
         [
             method,
             *(
-                f"{r.measured.average_ranks[method]:.2f} ({r.published.average_ranks[method]:.2f})"
+                "–" if r.of(method) is None else f"{r.of(method):.2f} ({r.published.average_ranks[method]:.2f})"
                 for r in found.values()
             ),
         ]
-        for method in sorted(PAPER_METHODS, key=lambda m: fmean(r.measured.average_ranks[m] for r in found.values()))
+        for method in sorted(PAPER_METHODS, key=lambda m: _mean_rank(found, m))
     ]
     rows += [
+        ["methods compared", *(str(r.n_methods) for r in found.values())],
         ["SLDL first on, of sets", *(f"{r.firsts} of {r.measured.n_datasets}" for r in found.values())],
         ["SLDL in the paper, 15 sets", *(number(printed[metric]["average_rank"], 2) for metric in found)],
         [
@@ -188,8 +204,9 @@ def reading(evidence: Evidence) -> str:
     firsts = listed([f"{r.firsts} ({metric})" for metric, r in found.items()])
     n_sets = max(r.measured.n_datasets for r in found.values())
     measured = [r.measured.average_ranks[REFERENCE] for r in found.values()]
-    better = {m: [r.measured.average_ranks[m] for r in found.values()] for m in PAPER_METHODS if m != REFERENCE}
-    ahead = [m for m, values in better.items() if fmean(values) < fmean(measured)]
+    ahead = [m for m in BASELINES if _mean_rank(found, m) < fmean(measured)]
+    compared = sorted({r.n_methods for r in found.values()})
+    among = f"{compared[0]} to {compared[-1]}" if len(compared) > 1 else str(compared[0])
     often = mostly_first(found)
     rejects = [metric for metric, r in found.items() if r.measured.rejects_equality]
     apart = {
@@ -201,7 +218,7 @@ def reading(evidence: Evidence) -> str:
         for metric, r in found.items()
     }
     points = [
-        f"**Where SLDL ranks.** Of {n_sets} sets it is first on {firsts}; its average rank among the twelve methods is "
+        f"**Where SLDL ranks.** Of {n_sets} sets it is first on {firsts}; its average rank among {among} methods is "
         f"{min(measured):.1f} to {max(measured):.1f}, where the paper prints {min(printed.values()):.1f} to "
         f"{max(printed.values()):.1f} over its fifteen sets. The paper's conclusion that SLDL is first nearly "
         "everywhere "
@@ -213,7 +230,7 @@ def reading(evidence: Evidence) -> str:
         ),
         f"**Do the methods differ?** The Friedman test rejects that all are alike on {len(rejects)} of {len(found)} "
         "metrics. By the Nemenyi test SLDL is significantly better than "
-        + listed([f"{len(methods)} of 11 ({metric})" for metric, methods in apart.items()])
+        + listed([f"{len(methods)} of {found[metric].n_methods - 1} ({metric})" for metric, methods in apart.items()])
         + " baselines.",
     ]
     told = []

@@ -72,6 +72,8 @@ def _ranking(evidence: Evidence) -> str:
     ridge = [comparison.ahead_of_sldl(evidence, "ridge", metric) for metric in found]
     ahead = f"{listed([str(higher) for higher, _ in ridge])} of {max(total for _, total in ridge)}"
     far = comparison.baseline_distances(evidence)
+    compared = sorted({r.n_methods for r in found.values()})
+    among = f"{compared[0]} to {compared[-1]}" if len(compared) > 1 else str(compared[0])
     return (
         f"The paper's ranking {'holds' if comparison.mostly_first(found) else 'does not hold'}: with the baselines "
         "written "

@@ -232,9 +232,9 @@ def _ablation_sentences(evidence: Evidence, found: dict[tuple[str, str, str], Di
             f"{rare[3]:+.2f} of PSP@5 ({rare[0]} ahead, {rare[1]} behind){beside}"
         )
     confound = ""
-    if not any(variant == "w/o GE (symmetric)" for _, _, variant in found):
+    if not any(variant == "w/o GE" for _, _, variant in found):
         confound = (
-            " In these figures the variant w/o GE fits symmetric inner products, so that it takes away the direction "
+            " Of the two forms without Gaussians only the symmetric one is recorded so far. It takes away the direction "
             "together with the Gaussians, and it is further behind than random codes on the stackex sets: it does not "
             "show what the Gaussians gain."
         )
