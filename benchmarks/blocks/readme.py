@@ -77,7 +77,7 @@ def _ranking(evidence: Evidence) -> str:
     return (
         f"The paper's ranking {'holds' if comparison.mostly_first(found) else 'does not hold'}: with the baselines "
         "written "
-        f"anew, SLDL is first on {firsts} of {sets} sets ({listed(list(found))}), its average rank among twelve "
+        f"anew, SLDL is first on {firsts} of {sets} sets ({listed(list(found))}), its average rank among {among} "
         "methods is "
         f"{ranks} (paper: {theirs}), and plain ridge regression is ahead of it on {ahead} sets. Of "
         f"{plural(far.count, 'mean')} of the baselines {far.above} lie more than two published deviations above their "
