@@ -234,8 +234,8 @@ def _ablation_sentences(evidence: Evidence, found: dict[tuple[str, str, str], Di
     confound = ""
     if not any(variant == "w/o GE" for _, _, variant in found):
         confound = (
-            " Of the two forms without Gaussians only the symmetric one is recorded so far. It takes the direction away "
-            "together with the Gaussians, and it is further behind than random codes on the stackex sets: it does not "
+            " Of the two forms without Gaussians only the symmetric one is recorded so far. It takes the direction "
+            "away with the Gaussians, and it is further behind than random codes on the stackex sets: it does not "
             "show what the Gaussians gain."
         )
     return f"**What each component contributes**, SLDL minus the variant. {'; '.join(told)}.{confound}"
