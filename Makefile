@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test documents lint types check clean
+.PHONY: demo test lint types check clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -14,12 +14,13 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)          ## train on the embedded data and show what comes out
 	$(BIN)/sldl demo
 
+.PHONY: documents
+documents: $(READY)     ## rewrite the measured blocks of README.md and docs/ from results/
+	$(BIN)/python benchmarks/documents.py --write
+
 test: lint types        ## style, types, doctests and tests
 	$(BIN)/python -m pytest --doctest-modules src
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
-
-documents: $(READY)     ## rewrite the measured blocks of README.md and docs/ from results/
-	$(BIN)/python benchmarks/documents.py --write
 
 lint: $(READY)
 	$(BIN)/ruff check .
