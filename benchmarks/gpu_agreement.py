@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from data import add_data_options, open_dataset, text_features, training_and_test_rows
+from data import add_data_options, open_as_in_experiments, training_and_test_rows
 from gpu import device_name
 from pysldl import make_sldl
 from pysldl.datasets import Dataset
@@ -60,7 +60,7 @@ def main() -> None:
     add_data_options(parser)
     options = parser.parse_args()
     for name in options.datasets:
-        dataset = text_features(open_dataset(name, options.data_dir))
+        dataset = open_as_in_experiments(name, options.data_dir)
         for preset in options.presets:
             found = {**measure(dataset, preset, options.device), "device_name": device_name(options.device)}
             print(json.dumps(found), flush=True)

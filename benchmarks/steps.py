@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from data import add_data_options, open_dataset, text_features, training_and_test_rows
+from data import add_data_options, open_as_in_experiments, training_and_test_rows
 from online import FixedEmbedding
 from pysldl import SLDLClassifier
 from pysldl.datasets import Dataset
@@ -76,7 +76,7 @@ def main() -> None:
     options = parser.parse_args()
     known = {tuple(row[name] for name in KEY) for row in read_rows(options.record)} if options.record else set()
     for name in options.datasets:
-        dataset = text_features(open_dataset(name, options.data_dir))
+        dataset = open_as_in_experiments(name, options.data_dir)
         for fold in range(options.folds):
             for c_hat in options.c_hats:
                 for cooccurrence in options.cooccurrence:
