@@ -1,6 +1,6 @@
 """How does the number of steps of the label embedding act on accuracy? Measured on validation rows.
 
-In every fold one tenth of the training rows is set aside. The Gaussians are fitted to the labels of the other rows, in
+In every fold one fifth of the training rows is set aside. The Gaussians are fitted to the labels of the other rows, in
 one descent that is looked at after each number of steps (``fit_path``). Features are mapped to each of these
 embeddings, and the labels of the rows set aside are ranked. Test rows play no part. 0 steps are random codes. A fold
 that is in the record already is not run again.
@@ -40,7 +40,8 @@ def measure(
     """Metrics on the validation rows of one fold, in percent, for every number of steps."""
     rows, _ = training_and_test_rows(dataset, fold)
     shuffled = np.random.default_rng(fold).permutation(rows)
-    validation, inner = np.sort(shuffled[: len(rows) // 10]), np.sort(shuffled[len(rows) // 10 :])
+    n_validation = len(rows) // 5
+    validation, inner = np.sort(shuffled[:n_validation]), np.sort(shuffled[n_validation:])
     X, Y = dataset.X[inner], dataset.Y[inner]
     weights = inverse_propensity(Y)
     trained = sorted(n for n in steps if n)
