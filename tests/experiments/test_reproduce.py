@@ -14,7 +14,7 @@ from pysldl.experiments.results import Summary
 from pysldl.experiments.scoring import PAPER_METRICS
 from pysldl.experiments.selection import parameter_curve, select
 
-GRID = {"folds": 3, "c_hats": "4,8", "ks": "3,7", "validation_rows": 15}
+GRID = {"folds": 3, "c_hats": "4,8", "n_steps": "10,30", "ks": "3,7", "validation_rows": 15}
 
 
 def paper_of(folder: Path, mean: float) -> Path:

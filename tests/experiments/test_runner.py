@@ -29,9 +29,9 @@ def test_a_record_for_every_fold_and_configuration(source, tmp_path):
     finished, steps = run(source, tmp_path / "out")
     records = finished.folder.records("small")
     assert not finished.failures
-    assert len(records) == 3 * (4 + 1) == sum(step.n_configurations for step in steps)
+    assert len(records) == 3 * (8 + 1) == sum(step.n_configurations for step in steps)
     record = records[0]
-    assert record.parameters == {"c_hat": 4, "k": 3}
+    assert record.parameters == {"c_hat": 4, "n_steps": 10, "k": 3}
     assert record.validation is not None and set(record.test) == {"keep", "drop"}
     assert record.fit_seconds > 0 and record.predict_seconds > 0 and record.peak_mb > 10
     assert {"pysldl", "numpy", "scipy", "scikit-learn", "python"} <= record.versions.keys()
@@ -114,7 +114,7 @@ def test_results_of_another_version_are_refused(source, tmp_path, monkeypatch):
 
 def test_results_of_a_method_with_other_parameters_are_refused(source, tmp_path):
     run(source, tmp_path / "out", methods=[QUICK], folds=[0])
-    with pytest.raises(DataError, match=r"another method quick \(embedding__max_steps 30, now 31\)"):
+    with pytest.raises(DataError, match=r"another method quick \(embedding__margin 0.2, now 0.3\)"):
         run(source, tmp_path / "out", methods=[Method("quick", "SLDL", other_sldl)])
 
 

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.preprocessing import normalize
 
 from pysldl.datasets import Dataset
 from pysldl.experiments.protocol import Fold
-from pysldl.experiments.ridge import SharedRidge
 from pysldl.experiments.scoring import Scorer
 
 __all__ = ["FoldData", "Task"]
@@ -36,19 +34,6 @@ class Task:
     def score(self) -> Scorer:
         """What turns rankings of the new rows into metrics."""
         return Scorer(self.Y, self.Y_new)
-
-    @cached_property
-    def unit_rows(self) -> tuple[Any, Any]:
-        """Features with every row scaled to length 1."""
-        return normalize(self.X), normalize(self.X_new)
-
-    @cached_property
-    def ridge_of_unit_rows(self) -> SharedRidge:
-        return SharedRidge(self.unit_rows[0])
-
-    @cached_property
-    def ridge_of_raw_rows(self) -> SharedRidge:
-        return SharedRidge(self.X)
 
 
 class FoldData:

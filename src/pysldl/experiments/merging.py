@@ -46,6 +46,7 @@ def take_over(folder: RunFolder, other: Path, methods: Sequence[Method], dataset
         return 0
     if drawn != folder.stored_folds(dataset):
         raise DataError(f"--merge {other}: holds results of other rows or folds under the name {dataset!r}.")
+    folder.note_runs((there.settings() or {}).get("runs", {}))
     names = {method.name for method in methods}
     n_taken = 0
     for fold in range(folder.protocol.n_folds):

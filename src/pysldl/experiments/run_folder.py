@@ -1,43 +1,32 @@
 """The results folder: settings, folds and records of one run, which a later run may only continue.
 
 ========================================  ==========================================================
-``run.json``                              protocol, versions, and the parameters of every method
+``run.json``                              protocol, versions, parameters of every method, the runs
 ``folds/DATASET.json``                    the fold of every row
 ``records/DATASET/fold-03.jsonl``         one line a configuration (:mod:`pysldl.experiments.journal`)
 ========================================  ==========================================================
 """
 
 import json
-import platform
 import warnings
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import pysldl
 from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.experiments.environment import environment, library_versions, run_id
 from pysldl.experiments.files import write_atomically
 from pysldl.experiments.journal import Record, read_journal
 from pysldl.experiments.methods import Method
 from pysldl.experiments.protocol import Protocol, fingerprint
 
-__all__ = ["FORMAT", "RunFolder", "difference", "library_versions"]
+__all__ = ["FORMAT", "RunFolder", "difference"]
 
-FORMAT = 1
-
-
-def library_versions() -> dict[str, str]:
-    """Versions of the library and of what its numbers depend on."""
-    return {
-        "pysldl": pysldl.__version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
-    }
+FORMAT = 2
 
 
 class RunFolder:
@@ -66,19 +55,34 @@ class RunFolder:
     def journal_lock(self, dataset: str, fold: int) -> Path:
         return self.path / "records" / dataset / f".fold-{fold:02d}.lock"
 
-    def prepare(self, methods: Sequence[Method]) -> None:
+    def prepare(self, methods: Sequence[Method], jobs: int = 1, device: str | None = None) -> str:
         """Check that the folder holds results of these settings, or nothing; note the settings in it.
+
+        Returns
+        -------
+        str
+            Id of the run that now begins, for its records.
 
         Raises
         ------
         DataError
             It holds something else: the message names what differs and both values.
         """
+        here = environment(jobs, device)
         now: dict[str, Any] = {
             "format": FORMAT,
             "protocol": self.protocol.as_json(),
             "versions": self.versions,
             "methods": {method.name: method.parameters() for method in methods},
+            "shown": {
+                method.name: {
+                    "title": method.title,
+                    "reconstruction": method.reconstruction,
+                    "grid": list(method.axes),
+                }
+                for method in methods
+            },
+            "runs": {run_id(here): here},
         }
         stored = self.settings()
         if stored is None:
@@ -90,9 +94,20 @@ class RunFolder:
             for name, parameters in now["methods"].items():
                 if name in stored["methods"]:
                     _require_same(stored["methods"][name], parameters, f"method {name}", self.path)
-            now["methods"] = stored["methods"] | now["methods"]
-        if now != stored:
-            write_atomically(self.path / "run.json", json.dumps(now, indent=2) + "\n")
+            for part in ("methods", "shown", "runs"):
+                now[part] = stored[part] | now[part]
+        self._note(now, stored)
+        return run_id(here)
+
+    def note_runs(self, runs: dict[str, dict[str, str]]) -> None:
+        """Note where records were made that were taken over from another folder."""
+        stored = self.settings()
+        if stored is not None:
+            self._note(stored | {"runs": runs | stored["runs"]}, stored)
+
+    def _note(self, settings: dict[str, Any], stored: Any) -> None:
+        if settings != stored:
+            write_atomically(self.path / "run.json", json.dumps(settings, indent=2) + "\n")
 
     def settings(self) -> Any:
         """What was noted of the settings: a dict, or None where there are none."""

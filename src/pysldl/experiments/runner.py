@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from sklearn.exceptions import ConvergenceWarning
+
 from pysldl.datasets import Dataset, dataset_info, find_dataset, list_datasets, load_dataset, read_dataset
 from pysldl.datasets.catalog import DATA_VARIABLE
 from pysldl.exceptions import DataError, SLDLError, SLDLWarning
@@ -13,14 +15,14 @@ from pysldl.experiments.evaluation import Outcome, configurations, evaluate_meth
 from pysldl.experiments.fold_data import FoldData
 from pysldl.experiments.journal import Journal, Record, locked
 from pysldl.experiments.merging import check_same_settings, take_over
-from pysldl.experiments.methods import Method
+from pysldl.experiments.methods import Method, stored_method
 from pysldl.experiments.peak import peak_mb, reset_peak
 from pysldl.experiments.pool import Died, run_in_processes
 from pysldl.experiments.protocol import Protocol
-from pysldl.experiments.run_folder import RunFolder
+from pysldl.experiments.run_folder import FORMAT, RunFolder
 from pysldl.experiments.threads import one_thread
 
-__all__ = ["Failure", "Run", "Source", "find_sources", "run_experiment"]
+__all__ = ["Failure", "Run", "Source", "find_sources", "open_run", "run_experiment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,34 @@ class _Unit:
     protocol: Protocol
     out: Path
     device: str | None
+    run: str
+
+
+def open_run(path: Path) -> Run:
+    """The run in a results folder as far as it is finished; its methods need not be registered, or installed, here.
+
+    Raises
+    ------
+    DataError
+        The folder holds no results, or those of another version of the protocol.
+    """
+    folder = RunFolder(path, Protocol())
+    settings = folder.settings()
+    if settings is None:
+        raise DataError(f"{path} holds no results of `sldl reproduce` (there is no run.json in it).")
+    if settings.get("format") != FORMAT:
+        raise DataError(f"{path} holds results of another version of the library: run `sldl reproduce` again.")
+    folder = RunFolder(path, Protocol.from_json(settings["protocol"], str(path)))
+    methods = [stored_method(name, shown) for name, shown in settings["shown"].items()]
+    places = sorted((path / "records").iterdir()) if (path / "records").is_dir() else []
+    datasets = [place.name for place in places if place.is_dir()]
+    folds = {
+        fold
+        for dataset in datasets
+        for fold in range(folder.protocol.n_folds)
+        if folder.journal(dataset, fold).is_file() and folder.journal(dataset, fold).stat().st_size
+    }
+    return Run(folder, datasets, methods, tuple(sorted(folds)), [])
 
 
 def run_experiment(
@@ -176,7 +206,7 @@ def run_experiment(
     for other in merge:
         check_same_settings(folder, other, able)
     with locked(folder.lock, wait=False):
-        folder.prepare(able)
+        run = folder.prepare(able, jobs, device)
         n_taken = 0
         names: dict[Source, str] = {}
         costs: dict[str, float] = {}
@@ -191,7 +221,7 @@ def run_experiment(
         if on_plan is not None:
             on_plan(costs)
         units = [
-            _Unit(source, name, fold, tuple(able), protocol, out, device)
+            _Unit(source, name, fold, tuple(able), protocol, out, device, run)
             # The longest first, so that no process is left alone with it at the end.
             for source, name in sorted(names.items(), key=lambda item: -costs[item[1]])
             for fold in chosen
@@ -260,12 +290,13 @@ def _run_unit(unit: _Unit) -> Iterator[Step | Failure | str]:
                             dict(outcome.configuration),
                             dict(outcome.test.items()),
                             None if outcome.validation is None else dict(outcome.validation.items()),
-                            outcome.fit_seconds,
-                            outcome.predict_seconds,
-                            peak_mb(),
+                            round(outcome.fit_seconds, 4),
+                            round(outcome.predict_seconds, 4),
+                            round(peak_mb(), 1),
                             outcome.terms,
                             unit.protocol.seed,
                             folder.versions,
+                            unit.run,
                         )
                         for outcome in fresh
                     )
@@ -279,6 +310,7 @@ def _undisturbed(groups: Iterator[list[Outcome]]) -> Iterator[list[Outcome]]:
     while True:
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", SLDLWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the number of steps is chosen, not reached
             group = next(groups, None)
         if group is None:
             return
