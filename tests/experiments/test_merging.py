@@ -27,7 +27,7 @@ def test_parts_together_are_the_whole(source, tmp_path):
     run(source, tmp_path / "b", methods=[CONSTANT], folds=[1, 2])
     merged, ran = run(source, tmp_path / "all", merge=[tmp_path / "a", tmp_path / "b"])
     assert {(step.method, step.fold) for step in ran} == {("quick", 1)}, "only what neither part had"
-    assert merged.n_taken == 2 * (4 + 1) + 1
+    assert merged.n_taken == 2 * (8 + 1) + 1
     assert sorted(map(repr, numbers(merged))) == sorted(map(repr, numbers(whole)))
     again, ran = run(source, tmp_path / "all", merge=[tmp_path / "a", tmp_path / "b"])
     assert again.n_taken == 0 and not ran

@@ -20,9 +20,10 @@ from small_world import run_small as run
 
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.experiments import run_folder
+from pysldl.experiments.environment import library_versions
 from pysldl.experiments.journal import Journal, locked, read_journal
 from pysldl.experiments.methods import Method, find_methods, method_names, register_method
-from pysldl.experiments.runner import Source, find_sources
+from pysldl.experiments.runner import Source, Step, find_sources, run_experiment
 
 
 def test_a_record_for_every_fold_and_configuration(source, tmp_path):
@@ -51,6 +52,13 @@ def test_the_number_of_processes_changes_no_number(source, tmp_path):
     alone, _ = run(source, tmp_path / "one", jobs=1)
     together, _ = run(source, tmp_path / "two", jobs=2)
     assert numbers(alone) == numbers(together)
+
+
+def test_folds_of_the_costliest_data_set_come_first(source, tmp_path):
+    large = Source(small_file(tmp_path, "large", n_samples=180))
+    steps: list[Step] = []
+    run_experiment([CONSTANT], [source, large], SMALL, tmp_path / "out", on_step=steps.append)
+    assert [(step.dataset, step.fold) for step in steps] == [(name, f) for name in ("large", "small") for f in range(3)]
 
 
 @pytest.mark.parametrize("harm", ["cut", "digit", "nonsense"])
@@ -106,7 +114,7 @@ def test_results_of_other_settings_are_refused(source, tmp_path):
 
 def test_results_of_another_version_are_refused(source, tmp_path, monkeypatch):
     run(source, tmp_path / "out", methods=[CONSTANT])
-    newer = {**run_folder.library_versions(), "pysldl": "99.0"}
+    newer = {**library_versions(), "pysldl": "99.0"}
     monkeypatch.setattr(run_folder, "library_versions", lambda: newer)
     with pytest.raises(DataError, match=r"another versions? \(pysldl '.*', now '99.0'\)"):
         run(source, tmp_path / "out", methods=[CONSTANT])

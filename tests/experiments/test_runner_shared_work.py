@@ -14,7 +14,7 @@ from pysldl.experiments.fold_data import FoldData, Task
 from pysldl.experiments.methods import Method, find_methods, method_names
 from pysldl.experiments.scoring import Scorer
 
-# Some labels occur only in the test rows, and the number of steps is chosen, not reached: both are part of the protocol.
+# Labels of test rows only are part of the protocol, and the number of steps is chosen, not reached.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pysldl.exceptions.SLDLWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

@@ -30,7 +30,7 @@ from pysldl.experiments.methods import ABLATION, AXES, REFERENCE, Method, stored
 from pysldl.experiments.protocol import Protocol
 from pysldl.experiments.report import Measurements
 from pysldl.experiments.results import FoldRecord, Selection, Summary, TheoremTerms, Unseen, summarise
-from pysldl.experiments.runner import Run, open_run
+from pysldl.experiments.run_folder import Run, open_run
 from pysldl.experiments.scoring import PAPER_METRICS, mean_metric
 from pysldl.experiments.selection import ByFold, finished_folds, fold_records, select, terms_of
 
@@ -198,6 +198,22 @@ class Archive:
     def _only(self, key: Key) -> dict[int, Record]:
         method = next(method for method in self.methods if method.name == key[0])
         return {} if method.axes else self.chosen["nested"].get(key, {})
+
+    def only(self, methods: Sequence[str] | None = None, datasets: Sequence[str] | None = None) -> "Archive":
+        """This archive with some methods, by name or title, and some data sets, in the order given; all by default.
+
+        Raises
+        ------
+        DataError
+            A name is not among its methods or data sets.
+        """
+        by_name = {key.lower(): method for method in self.methods for key in (method.title, method.name)}
+        for what, wanted, known in (("method", methods, by_name), ("data set", datasets, self.datasets)):
+            for name in wanted or ():
+                if (name.lower() if what == "method" else name) not in known:
+                    raise DataError(f"there are no results of {what} {name!r}: choose from {', '.join(known)}.")
+        chosen = self.methods if methods is None else [by_name[name.lower()] for name in dict.fromkeys(methods)]
+        return replace(self, methods=chosen, datasets=self.datasets if datasets is None else list(datasets))
 
     def updated(self, newer: "Archive") -> "Archive":
         """This archive with the methods and data sets of a newer one, which replace those it has already.
@@ -400,7 +416,7 @@ def _along_the_grid(folds: ByFold) -> list[GridPoint]:
     for configuration in everywhere:
         off = {axis for axis, value in configuration if value != best[axis]}
         if off <= {"c_hat", "n_steps"} or off <= {"k"}:
-            means = {
+            means: Metrics = {
                 unseen: {
                     name: round(100 * fmean(found[configuration].test[unseen][name] for found in folds.values()), 4)
                     for name in PAPER_METRICS

@@ -9,7 +9,7 @@ from pysldl.experiments.methods import REFERENCE
 from pysldl.experiments.published import Agreement, agreements, write_comparison
 from pysldl.experiments.report import Missing, Published, reproduction_context, write_reproduction
 from pysldl.experiments.results import Selection, Unseen, write_summaries
-from pysldl.experiments.runner import Failure, Run
+from pysldl.experiments.run_folder import Failure, Run
 from pysldl.experiments.scoring import PAPER_METRICS
 
 __all__ = ["Results", "collect", "export_results", "read_export", "unseen_as_in_the_paper", "write_outputs"]

@@ -92,7 +92,8 @@ class Protocol:
         """Read what :meth:`as_json` wrote; an error that names ``source`` where the settings are other ones."""
         if settings.keys() != cls().as_json().keys():
             raise DataError(f"{source} holds results of another version of the protocol: run `sldl reproduce` again.")
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()})
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+        return cls(**values)
 
     def fold_of_rows(self, dataset: Dataset) -> NDArray[np.int64]:
         """The test fold of every row, of shape (n_samples,)."""

@@ -270,8 +270,8 @@ def rankable_part(rows: Sequence[Summary]) -> list[Summary]:
             datasets_of.setdefault(row.method, set()).add(row.dataset)
         by_dataset = complete_part(of_metric)
         by_method = [row for row in of_metric if datasets_of[row.method] == datasets]
-        useful = [part for part in (by_dataset, by_method) if len({row.method for row in part}) >= 2]
-        kept += max(useful, key=len, default=[])
+        parts = [part if len({row.method for row in part}) >= 2 else [] for part in (by_dataset, by_method)]
+        kept += parts[0] if len(parts[0]) >= len(parts[1]) else parts[1]
     return kept
 
 

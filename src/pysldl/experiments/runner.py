@@ -15,11 +15,11 @@ from pysldl.experiments.evaluation import Outcome, configurations, evaluate_meth
 from pysldl.experiments.fold_data import FoldData
 from pysldl.experiments.journal import Journal, Record, locked
 from pysldl.experiments.merging import check_same_settings, take_over
-from pysldl.experiments.methods import Method, stored_method
+from pysldl.experiments.methods import Method
 from pysldl.experiments.peak import peak_mb, reset_peak
 from pysldl.experiments.pool import Died, run_in_processes
 from pysldl.experiments.protocol import Protocol
-from pysldl.experiments.run_folder import FORMAT, RunFolder
+from pysldl.experiments.run_folder import Failure, Run, RunFolder, open_run
 from pysldl.experiments.threads import one_thread
 
 __all__ = ["Failure", "Run", "Source", "find_sources", "open_run", "run_experiment"]
@@ -69,21 +69,6 @@ def find_sources(names: Sequence[str] | None, data_dir: Path | None) -> tuple[li
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Something that could not be run: a method (None: every one) on a data set (None: on any) in a fold."""
-
-    method: str | None
-    dataset: str | None
-    fold: int | None
-    reason: str
-
-    @property
-    def where(self) -> str:
-        """Method and data set in words."""
-        return f"{self.method or 'every method'} on {self.dataset or 'every data set'}"
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """Configurations finished just now, or found finished."""
 
@@ -92,31 +77,6 @@ class Step:
     fold: int
     n_configurations: int
     found: bool
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    datasets : list of str
-        That were run, in the order in which they were asked for.
-    methods : list of Method
-    folds : tuple of int
-        That were run.
-    failures : list of Failure
-    n_taken : int
-        Records taken over from other folders.
-    """
-
-    folder: RunFolder
-    datasets: list[str]
-    methods: list[Method]
-    folds: tuple[int, ...]
-    failures: list[Failure]
-    n_taken: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,33 +91,6 @@ class _Unit:
     out: Path
     device: str | None
     run: str
-
-
-def open_run(path: Path) -> Run:
-    """The run in a results folder as far as it is finished; its methods need not be registered, or installed, here.
-
-    Raises
-    ------
-    DataError
-        The folder holds no results, or those of another version of the protocol.
-    """
-    folder = RunFolder(path, Protocol())
-    settings = folder.settings()
-    if settings is None:
-        raise DataError(f"{path} holds no results of `sldl reproduce` (there is no run.json in it).")
-    if settings.get("format") != FORMAT:
-        raise DataError(f"{path} holds results of another version of the library: run `sldl reproduce` again.")
-    folder = RunFolder(path, Protocol.from_json(settings["protocol"], str(path)))
-    methods = [stored_method(name, shown) for name, shown in settings["shown"].items()]
-    places = sorted((path / "records").iterdir()) if (path / "records").is_dir() else []
-    datasets = [place.name for place in places if place.is_dir()]
-    folds = {
-        fold
-        for dataset in datasets
-        for fold in range(folder.protocol.n_folds)
-        if folder.journal(dataset, fold).is_file() and folder.journal(dataset, fold).stat().st_size
-    }
-    return Run(folder, datasets, methods, tuple(sorted(folds)), [])
 
 
 def run_experiment(
@@ -218,6 +151,7 @@ def run_experiment(
             names[source] = dataset.name
             costs[dataset.name] = _relative_cost(dataset)
             n_taken += sum(take_over(folder, other, able, dataset.name) for other in merge)
+        folder.note_datasets(list(names.values()))
         if on_plan is not None:
             on_plan(costs)
         units = [
