@@ -1,6 +1,6 @@
 """SLDLClassifier: the three stages in a row."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
 from pysldl.answers import StagedAnswers, without_unseen
+from pysldl.backend.threads import fixed_order_blas
 from pysldl.base import LabelRanker
 from pysldl.by_size import stage_for
 from pysldl.calibration import ScoreCalibration
@@ -51,7 +52,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     ----------
     embedding : label embedding, optional
         Default :class:`~pysldl.embedding.GaussianLabelEmbedding`. One that is fitted already, and wrapped in
-        scikit-learn's ``FrozenEstimator``, is used as it is; see :meth:`embedding_path`.
+        scikit-learn's ``FrozenEstimator``, is used as it is (such a model cannot be saved); see :meth:`embedding_path`.
     mapping : RidgeMapping, optional
     decoder : decoder, optional
         Default :class:`~pysldl.decoding.NeighborDecoder`. One that works on features needs neither embedding nor
@@ -277,37 +278,37 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
 
     def predict_topk_path(
         self, X: Any, k: int = 5, *, n_neighbors: Sequence[int]
-    ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """The k best labels of every row for several numbers of neighbors, as :meth:`predict_topk` would give them.
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """The k best labels of every row for several numbers of neighbors, from one search.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_samples, n_features), or list of str
+            All rows are searched before the first answer, and what was found is kept until the last.
         k : int
         n_neighbors : sequence of int
             None of them above the number that the classifier was fitted with. The decoder must have a
             ``has_neighbor_path``, and no ranker may follow it: others depend on the number of neighbors in ``fit``.
 
-        Returns
-        -------
-        list of (labels, scores)
-            One pair for each number of neighbors.
+        Yields
+        ------
+        labels, scores
+            For each number of neighbors what :meth:`predict_topk` gives after a fit with it.
         """
         X = self._features(X, reset=False)
         if self.ranker_ is not None or not self.decoder_.has_neighbor_path:
             raise DataError("This model was fitted for one number of neighbors: fit it again with each of them.")
         unseen = self.label_counts_ == 0
         block = self._rows_at_once()
-        found: list[list[Any]] = [[] for _ in n_neighbors]
-        with computing_on(self.device):
-            for start in range(0, X.shape[0], block):
-                codes = self._rows_to_decode(self._scaled(X[start : start + block]))
-                for parts, scores in zip(found, self.decoder_.scores_path(codes, n_neighbors), strict=True):
-                    parts.append(top_k(without_unseen(scores, unseen), k))
-        return [
-            (np.concatenate([labels for labels, _ in parts]), np.concatenate([scores for _, scores in parts]))
-            for parts in found
-        ]
+        with computing_on(self.device), fixed_order_blas():
+            paths = [
+                self.decoder_.scores_path(self._rows_to_decode(self._scaled(X[start : start + block])), n_neighbors)
+                for start in range(0, X.shape[0], block)
+            ]
+        for _ in n_neighbors:
+            with computing_on(self.device), fixed_order_blas():  # not while the caller has its turn
+                found = [top_k(without_unseen(next(path), unseen), k) for path in paths]
+            yield np.concatenate([labels for labels, _ in found]), np.concatenate([best for _, best in found])
 
     def codes(self, X: Any) -> NDArray[np.float32]:
         """Latent codes of rows, of shape (n_samples, n_components)."""

@@ -54,17 +54,21 @@ def test_files_written_from_an_export_are_those_of_the_run(finished, tmp_path):
         assert rebuilt.read_bytes() == path.read_bytes(), path.name
 
 
+def cells(path):
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
 def test_a_line_for_each_method_data_set_and_fold(finished, tmp_path):
     export_results(finished / "out", tmp_path)
-    rows = list(csv.DictReader((tmp_path / "folds.csv").open()))
+    rows = cells(tmp_path / "folds.csv")
     assert len(rows) == 2 * 3 * (2 + 1), "the grid's two selections, and the only configuration of the other"
     chosen = next(row for row in rows if row["method"] == "quick")
     assert chosen["c_hat"] in ("4", "8") and chosen["n_steps"] in ("10", "30") and chosen["k"] in ("3", "7")
-    runs = {row["run"]: row for row in csv.DictReader((tmp_path / "runs.csv").open())}
+    runs = {row["run"]: row for row in cells(tmp_path / "runs.csv")}
     assert runs[chosen["run"]]["numpy"] and runs[chosen["run"]]["date"] and "processor" in runs[chosen["run"]]
-    times = list(csv.DictReader((tmp_path / "times.csv").open()))
+    times = cells(tmp_path / "times.csv")
     assert {(row["c_hat"], row["n_steps"], row["k"]) for row in times} == {("8", "30", "7"), ("", "", "")}
-    grid = [row for row in csv.DictReader((tmp_path / "grid.csv").open()) if row["dataset"] == "small"]
+    grid = [row for row in cells(tmp_path / "grid.csv") if row["dataset"] == "small"]
     assert len(grid) == 4 + 1 and [row["preferred"] for row in grid].count("yes") == 1
 
 

@@ -39,10 +39,10 @@ ABLATION = ("w/o GE", "w/o GE (symmetric)", "w/o AC", "random", "identity", "svd
 AXES = ("c_hat", "n_steps", "k")
 OF_THE_RUN = {"random_state": "--seed", "device": "--device"}
 OF_THE_GRID = {
-    "embedding__n_components": "--c-hats",
-    "embedding__n_steps": "--n-steps",
-    "decoder__n_neighbors": "--ks",
-    "decoder__neighbors__n_neighbors": "--ks",
+    "embedding__n_components": ("c_hat", "--c-hats"),
+    "embedding__n_steps": ("n_steps", "--n-steps"),
+    "decoder__n_neighbors": ("k", "--ks"),
+    "decoder__neighbors__n_neighbors": ("k", "--ks"),
 }
 
 
@@ -267,7 +267,8 @@ def _variant(method: Method, words: Sequence[str]) -> Method:
         title=f"{method.title} ({', '.join(words)})",
         make=partial(_with_settings, method.make, settings, name),
     )
-    options = OF_THE_RUN | (OF_THE_GRID if has_grid(variant.make()) else {})
+    axes = variant.axes
+    options = OF_THE_RUN | {name: option for name, (axis, option) in OF_THE_GRID.items() if axis in axes}
     for key in settings:
         if key in options:
             raise DataError(f"method {name}: {key} is the run's to choose; use {options[key]}.")

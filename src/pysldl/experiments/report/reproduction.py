@@ -125,7 +125,9 @@ def reproduction_context(
     records, incomplete = _complete_folds(_shown(measured.records, measured.shown_as), measured.n_folds)
     counterparts = _shown(published.results, measured.shown_as)
     rows = summarise(records)
-    comparisons = [c for metric in metrics_of(rows) for c in compare_folds(records, metric, reference)]
+    # A single fold allows no test, but means all the same.
+    tested = metrics_of(rows) if measured.n_folds >= 2 else []
+    comparisons = [c for metric in tested for c in compare_folds(records, metric, reference)]
     notes = protocol_notes(records)
     sections = [
         _agreement_section(rows, counterparts, reference, notes),
