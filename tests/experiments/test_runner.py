@@ -67,9 +67,9 @@ def test_a_damaged_record_is_run_again_with_a_warning(source, tmp_path, harm):
     whole = numbers(finished)
     path = tmp_path / "out" / "records" / "small" / "fold-01.jsonl"
     lines = path.read_text().splitlines(keepends=True)
-    number = 5 if harm == "cut" else 2
+    number = 9 if harm == "cut" else 2
     lines[number - 1] = {
-        "cut": lines[4][:200],
+        "cut": lines[8][:200],
         "digit": lines[1].replace('"P@1": 0.', '"P@1": 0.1', 1),
         "nonsense": "\x00\xff{]\n",
     }[harm]
