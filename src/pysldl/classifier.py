@@ -255,7 +255,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         ----------
         y : indicator of shape (n_samples, n_labels)
         n_steps : sequence of int, optional
-            By default the number of steps of the embedding: then the list holds one.
+            Ascending. By default the number of steps of the embedding: then the list holds one.
 
         Examples
         --------
@@ -270,11 +270,10 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         """
         Y = as_indicator(y)
         embedding = self._seeded(self._stages(*Y.shape)[0], check_random_state(self.random_state))
-        options: dict[str, Any] = {"progress": self.progress, "memory_limit": self.memory_limit}
         with computing_on(self.device):
             if n_steps is None:
-                return [embedding.fit(Y, **options)]
-            return list(embedding.fit_path(Y, n_steps=tuple(n_steps), **options))
+                return [embedding.fit(Y, progress=self.progress, memory_limit=self.memory_limit)]
+            return list(embedding.fit_path(Y, n_steps=tuple(n_steps), memory_limit=self.memory_limit))
 
     def predict_topk_path(
         self, X: Any, k: int = 5, *, n_neighbors: Sequence[int]

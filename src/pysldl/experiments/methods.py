@@ -146,7 +146,13 @@ def parameter_of(axis: str, parameters: Mapping[str, Any]) -> str | None:
 
 
 def _used(axis: str, classifier: SLDLClassifier) -> bool:
-    """A decoder that works on the features needs no embedding, and none is fitted."""
+    """Whether an axis changes anything.
+
+    A decoder that works on the features needs no embedding, and none is fitted; a descent with a tolerance stops by
+    its loss, not by a number of steps.
+    """
+    if axis == "n_steps" and getattr(classifier.embedding, "tol", None) is not None:
+        return False
     return axis == "k" or getattr(classifier.decoder, "works_on", "codes") != "features"
 
 
