@@ -230,8 +230,8 @@ class Archive:
         methods = {method.name: method for method in (*self.methods, *newer.methods)}
         chosen = {selection: self.chosen[selection] | newer.chosen[selection] for selection in SELECTIONS}
         times = self.times | newer.times
-        used = {record.run for by_fold in (*times.values(),) for record in by_fold.values()}
-        used |= {record.run for keyed in chosen.values() for by_fold in keyed.values() for record in by_fold.values()}
+        kept = [by_fold for keyed in (*chosen.values(), times) for by_fold in keyed.values()]
+        used = {record.run for by_fold in kept for record in by_fold.values()}
         runs = {run: noted for run, noted in (self.runs | newer.runs).items() if run in used}
         return Archive(
             self.protocol,

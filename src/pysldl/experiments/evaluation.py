@@ -94,7 +94,7 @@ def evaluate_method(
             yield [_single_outcome(method.estimator(protocol.seed, device), data.final)]
         return
     classifier = method.estimator(protocol.seed, device).with_default_stages()
-    final, *trials = (_Shared(classifier, task) for task in (data.final, *(task for _, task in data.trials)))
+    final, *trials = (_Shared(classifier, task) for task in (data.final, *data.trials))
     by_width: dict[int | None, list[Configuration]] = {}
     for configuration in configurations(method, protocol):
         by_width.setdefault(dict(configuration).get("c_hat"), []).append(configuration)
@@ -134,12 +134,10 @@ def _outcomes_of_width(
     for n, embedding in zip(steps, embeddings, strict=True):
         ranked = final.rank(of_width, embedding, ks)
         terms = final.terms(ranked.classifier, embedding)
-        validation: list[Any] = [None] * len(ks)
-        if len(axes) > 0:
-            rehearsed = []
-            for trial in trials:
-                rehearsed.append([trial.task.score(labels) for labels in trial.rank(of_width, embedding, ks).labels])
-            validation = [mean_scores(of_trials) for of_trials in zip(*rehearsed, strict=True)]
+        rehearsed = [
+            [trial.task.score(labels) for labels in trial.rank(of_width, embedding, ks).labels] for trial in trials
+        ]
+        validation = [mean_scores(of_trials) for of_trials in zip(*rehearsed, strict=True)]
         placed = seconds if n is None or largest is None else seconds * n / largest
         for k, labels, fit, predict, chosen_by in zip(
             ks, ranked.labels, ranked.fit_seconds, ranked.predict_seconds, validation, strict=True

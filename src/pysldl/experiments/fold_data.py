@@ -43,16 +43,13 @@ class FoldData:
     ----------
     final : Task
         Learn from the training rows, rank the test rows.
-    trials : list of (ndarray of int, Task)
-        Learn from the inner rows, rank the validation rows: all that nested selection sees. Beside each task,
-        the places of its inner rows among the training rows.
+    trials : list of Task
+        Learn from the inner rows, rank the validation rows: all that nested selection sees.
     """
 
     def __init__(self, dataset: Dataset, fold: Fold) -> None:
         self.final = _task(dataset, fold.train, fold.test)
-        self.trials = [
-            (np.searchsorted(fold.train, inner), _task(dataset, inner, validation)) for inner, validation in fold.trials
-        ]
+        self.trials = [_task(dataset, inner, validation) for inner, validation in fold.trials]
 
 
 def _task(dataset: Dataset, rows: NDArray[np.intp], new: NDArray[np.intp]) -> Task:
