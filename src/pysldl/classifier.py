@@ -151,7 +151,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     # The three stages
 
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        with computing_on(self.device):
+        with computing_on(self.device), fixed_order_blas():
             self._fit_stages(X, Y)
 
     def _fit_stages(self, X: Any, Y: sparse.csr_array) -> None:
