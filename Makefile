@@ -3,7 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test lint types check clean
+.PHONY: help demo test test-machines lint types clean
+
+help:                   ## what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -15,15 +18,17 @@ demo: $(READY)          ## train on the embedded data and show what comes out
 	$(BIN)/sldl demo
 
 test: lint types        ## style, types, doctests and tests
-	$(BIN)/python -m pytest --doctest-modules src
 	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
-lint: $(READY)
+test-machines: $(READY) ## the tests and fits that depend on numbers, under other threads and processors
+	$(BIN)/python tests/machines/run.py
+
+lint: $(READY)          ## style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY)
+types: $(READY)         ## types
 	$(BIN)/mypy
 
-clean:
+clean:                  ## remove what was built
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
