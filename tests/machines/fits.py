@@ -1,7 +1,7 @@
 """Fits whose results are compared between settings of the machine, and the program that makes their fingerprints.
 
-Every preset, embedding, mapping, decoder and baseline is fitted with its own defaults; only the baselines that train
-for long are given fewer epochs, since a sum in another order shows in the first steps.
+Presets are fitted with their own widths and numbers of steps, since differences grow with the steps. Only baselines
+that train for long are given fewer epochs.
 """
 
 import argparse
@@ -48,7 +48,7 @@ SLDL_FITS: dict[str, Callable[[], Any]] = {
     **{preset: (lambda preset=preset: make_sldl(preset)) for preset in PRESETS},
     "accurate, large": lambda: make_sldl("accurate", decoder__most_labels=0, ranker__most_labels=0),
     "Gaussians, JS": lambda: _latent(GaussianLabelEmbedding(divergence="js")),
-    "Gaussians, sparse": lambda: _latent(GaussianLabelEmbedding(cooccurrence="count", graph="sparse")),
+    "Gaussians, sparse": lambda: _latent(GaussianLabelEmbedding(32, graph="sparse", reach=32)),
     "vectors": lambda: _latent(VectorLabelEmbedding()),
     "SVD": lambda: _latent(SVDLabelEmbedding()),
     "identity": lambda: _latent(IdentityLabelEmbedding()),

@@ -13,8 +13,7 @@ DATA = make_asymmetric_multilabel(200, 80, 20, random_state=0)
 
 @pytest.fixture(scope="module")
 def model():
-    changes = {"embedding__n_components": 4, "embedding__max_steps": 5}
-    return make_sldl("paper", **changes).fit(DATA.X, DATA.Y)
+    return make_sldl("paper", embedding__n_components=4).fit(DATA.X, DATA.Y)
 
 
 @pytest.fixture(scope="module")
