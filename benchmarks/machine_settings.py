@@ -67,7 +67,7 @@ class MachineSetting:
     name: str
     description: str
     processor: str = "this"
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict, hash=False)
     threads: int | None = 1
     numba: bool = True
 
@@ -112,17 +112,17 @@ def available_settings() -> dict[str, MachineSetting]:
         ),
         MachineSetting("no-numba", "numba not installed", "without numba", numba=False),
     ]
-    for setting in settings[1:]:
-        _probe(setting)
     return {setting.name: setting for setting in settings}
 
 
 def choose_settings(names: Iterable[str] | None) -> list[MachineSetting]:
-    """Settings by name, all by default; an unknown name ends the program with the known ones."""
+    """Settings by name, all by default; one that is unknown or cannot run here ends the program with the reason."""
     known = available_settings()
     chosen = list(known if names is None else names)
     if unknown := [name for name in chosen if name not in known]:
         raise SystemExit(f"there is no setting {unknown[0]!r} on this machine; choose from {', '.join(known)}.")
+    for name in chosen:
+        _probe(known[name])
     return [known[name] for name in chosen]
 
 
@@ -141,6 +141,7 @@ def run_under(jobs: Sequence[tuple[MachineSetting, Job]], run: Callable[[Machine
             finished.result()
 
 
+@cache
 def _probe(setting: MachineSetting) -> tuple[str, str]:
     """BLAS kernels and optional features of NumPy under a setting; a setting that cannot run here is an error."""
     answer = subprocess.run(
