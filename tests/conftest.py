@@ -5,28 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from machines.number_tests import NUMBERS, TRAINED_LONG
+
 ROOT = Path(__file__).resolve().parent.parent
-# What `make test-machines` repeats under other numbers of threads and on other processors. Of the baselines' contract
-# tests it repeats those of methods that are trained in a moment; their arithmetic is compared by machines/fits.py.
-NUMBERS = (
-    "src/pysldl",
-    "tests/backend",
-    "tests/contracts",
-    "tests/decoding",
-    "tests/embedding",
-    "tests/kernels",
-    "tests/mapping",
-    "tests/metrics",
-    "tests/baselines/test_simple.py",
-    "tests/persistence/test_golden.py",
-    "tests/test_classifier.py",
-    "tests/test_documents.py",
-    "tests/test_online.py",
-    "tests/test_relations.py",
-    "tests/test_standard.py",
-    "tests/test_topk.py",
-)
-TRAINED_LONG = ("PACA", "FLEM", "DELA", "CLIF", "KD-TEA", "DXML")
 BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

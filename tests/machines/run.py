@@ -20,6 +20,7 @@ from time import perf_counter
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from fits import BASELINE_FITS, FITS
+from number_tests import NUMBERS
 
 from fingerprints import Agreement, Fingerprint, compare, read_fingerprint
 from machine_settings import MachineSetting, choose_settings, environment, run_under
@@ -102,7 +103,7 @@ def run_one(setting: MachineSetting, what: str, fits: Iterable[str]) -> Outcome:
             old.unlink()
         command = [str(Path(__file__).with_name("fits.py")), str(folder), "--fits", *fits]
     else:
-        command = ["-m", "pytest", "-m", "numbers", "-q", "-p", "no:cacheprovider"]
+        command = ["-m", "pytest", "-m", "numbers", "-q", "-p", "no:cacheprovider", *NUMBERS]
     log = folder / f"{what}.txt"
     start = perf_counter()
     with log.open("w", encoding="utf-8") as output:
