@@ -2,6 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+# Threads that wait sleep instead of spinning: two test processes with a thread per core each would keep one another
+# from working. The number of threads stays that of the machine.
+export OMP_WAIT_POLICY ?= passive
+export OPENBLAS_THREAD_TIMEOUT ?= 4
 
 .PHONY: help demo test test-machines lint types clean
 

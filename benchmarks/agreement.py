@@ -5,7 +5,7 @@ and predicted scores are the same bit for bit, and whether the sure label relati
 The settings are those of `make test-machines`. Test rows are fold 0 of ten, or the standard split where there is one.
 
 Finished fits are kept in build/agreement/ and not repeated while the sources are the same. With all presets, sets and
-settings it takes some MINUTES minutes on two cores; --presets, --datasets and --settings take a part.
+settings it takes some ten minutes on two cores; --presets, --datasets and --settings take a part.
 """
 
 import argparse

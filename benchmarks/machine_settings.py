@@ -34,6 +34,9 @@ OLD_PROCESSOR = {
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4,-AVX512F,-AVX512VL,-AVX512DQ",
 }
 
+# Threads that wait sleep instead of spinning, since several processes share the cores.
+PATIENT = {"OMP_WAIT_POLICY": "passive", "OPENBLAS_THREAD_TIMEOUT": "4"}
+
 # Prints the BLAS kernels in use and the features that NumPy may be told to do without.
 PROBE = """
 import numpy, scipy.linalg, threadpoolctl
@@ -78,7 +81,7 @@ def environment(setting: MachineSetting) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in ours}
     threads = {} if setting.threads is None else dict.fromkeys(THREAD_VARIABLES, str(setting.threads))
     folders = [*([] if setting.numba else [str(HIDING_NUMBA)]), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
-    return kept | threads | dict(setting.variables) | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
+    return kept | PATIENT | threads | dict(setting.variables) | {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 @cache
