@@ -76,7 +76,9 @@ def compare_all(
     for fit in FITS:
         present = [setting for setting in settings if fit in results[setting.name]]
         missing = [setting.name for setting in settings if setting not in present]
-        if present and missing:
+        if not present:
+            continue
+        if missing:
             lines.append(f"{fit}: no result under {', '.join(missing)}")
         pairs = {
             (a.name, b.name): compare(results[a.name][fit], results[b.name][fit]) for a, b in combinations(present, 2)
