@@ -28,7 +28,7 @@ from records import add_record_option, write_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "build" / "agreement"
-DATASETS = ("cal500", "corel16k-s1", "stackex-chess", "stackex-philosophy", "stackex-cs", "bibtex-xc-split")
+DATASETS = ("cal500", "corel16k-s1", "stackex-chess", "stackex-philosophy", "stackex-chemistry", "stackex-cs")
 PRESETS = ("paper", "official", "blend", "fast", "accurate")
 KEY = ("preset", "dataset", "setting", "other_setting")
 
