@@ -1,9 +1,9 @@
 """Do learned Gaussians, and do counts of rows, know which label implies which, and how sure can one be of it?
 
 The implications are planted in synthetic labels. The first table asks what the Gaussians know, trained, also on a
-quarter of every ranking, and after the fifty steps of the authors' code, with the counts of rows beside them. The second
-compares ways to say how sure a direction is: how many are called sure at 95 %, and how many of those are right? The
-third asks whether the word "implies" stands where it should.
+quarter of every ranking, and after the fifty steps of the authors' code, with the counts of rows beside them. The
+second compares ways to say how sure a direction is: how many are called sure at 95 %, and how many of those are right?
+The third asks whether the word "implies" stands where it should.
 """
 
 import argparse
