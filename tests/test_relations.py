@@ -22,8 +22,11 @@ from pysldl.relations import (
 
 
 def random_labels(n_rows=300, n_labels=30, share=0.15, seed=0):
+    """Labels of different frequency that come in groups of three."""
     rng = np.random.default_rng(seed)
-    return sparse.csr_array((rng.random((n_rows, n_labels)) < share * rng.random(n_labels) * 2).astype(np.float32))
+    topics = rng.integers(n_labels // 3, size=n_rows)[:, None] == np.arange(n_labels) // 3
+    chances = share * rng.random(n_labels) * (0.5 + 4 * topics)
+    return sparse.csr_array((rng.random((n_rows, n_labels)) < chances).astype(np.float32))
 
 
 def random_gaussians(n_labels=30, seed=0):
@@ -130,7 +133,7 @@ def plainly(Y, min_count=2):
         if i != j
         and (counts[i] < counts[j] or (counts[i] == counts[j] and i < j))
         and counts[i] >= min_count
-        and together[i, j] * n_rows > counts[i] * counts[j]
+        and share_lower_bound(together[i, j], counts[i]) * n_rows > counts[j]
     }
 
 
@@ -139,7 +142,7 @@ def test_all_relations_by_the_definition():
     expected = plainly(Y)
     found = RelationFinder(Y).strongest(None)
     pairs = list(zip(found.source.tolist(), found.target.tolist(), strict=True))
-    assert len(pairs) > 50 and set(pairs) == set(expected)
+    assert len(pairs) > 20 and set(pairs) == set(expected)
     np.testing.assert_array_equal(found.share_low, [expected[pair] for pair in pairs])
     assert (np.diff(found.share_low) <= 0).all()
     np.testing.assert_array_equal(found.n_both, [(Y[:, [i]].multiply(Y[:, [j]])).sum() for i, j in pairs])
@@ -174,10 +177,9 @@ def test_rare_labels_are_left_out():
     assert len(found.source) and counts[found.source].min() >= 10 and counts[found.target].min() >= 10
     for pairs in RelationFinder(Y).of(int(counts.argmax()), min_count=10):
         assert (counts[pairs.source] >= 10).all() and (counts[pairs.target] >= 10).all()
-    # A rare label that was asked for is answered, from the others that are not.
-    rare = int(np.flatnonzero(counts == counts[counts > 0].min())[0])
-    outgoing, _ = RelationFinder(Y).of(rare, min_count=10)
-    assert len(outgoing.source) and counts[rare] < 10
+    # A rare label that was asked for is answered, with others that are not rare.
+    rare = np.flatnonzero((counts > 0) & (counts < 10)).tolist()
+    assert any(len(RelationFinder(Y).of(label, min_count=10)[0].source) for label in rare)
 
 
 def test_only_among_some_labels():
@@ -203,7 +205,7 @@ def test_divergences_stand_beside_the_counts():
     D = kl_divergence(mu, log_var)
     names = [str(column) for column in range(30)]
     found = label_relations(Y, names, mu, log_var, top=None, per_label=3)
-    assert len(found) > 30
+    assert len(found) > 10
     for one in found:
         i, j = int(one.source), int(one.target)
         assert (one.kl, one.kl_reverse) == pytest.approx((D[i, j], D[j, i]))

@@ -1,6 +1,6 @@
 """Directed relations between labels: "cloud implies sky", with the counts behind it and how sure the direction is.
 
-Two labels are related where they share training rows, more than chance would bring together. The relation points
+Two labels are related where they share more training rows than chance would bring together. The relation points
 from the rarer label to the more frequent one, because that is the direction in which more of the rows carry the other
 label as well: P(target | source) > P(source | target). How sure that is follows from the counts. Where a model has
 Gaussians, the divergences both ways stand beside it; they decide only where both labels are equally frequent. On
@@ -156,13 +156,13 @@ class LabelRelation:
     def verb(self) -> Verb:
         """What the counts support.
 
-        ``"implies"``: at least 80 % of the source's rows carry the target, more than half of them with 95 % confidence
-        and more than carry it anyway (the target's share of all rows), and the direction has a confidence of at least
-        0.95. ``"often comes with"``: at least half of the rows, more than 30 % and more than carry it anyway with 95 %
-        confidence. ``"is related to"``: the labels share more rows than chance would bring together.
+        ``"implies"``: at least 80 % of the source's rows carry the target, with 95 % confidence more than half of them,
+        and the direction has a confidence of at least 0.95. ``"often comes with"``: at least half of the rows, with
+        95 % confidence more than 30 %. Both only where, with the same confidence, the share is above the target's share
+        of all rows. ``"is related to"``: whatever else was found.
         """
         low = self.share_low
-        if self.n_both and low > self.n_target / self.n_rows:
+        if low * self.n_rows > self.n_target:
             if self.share >= IMPLIES_SHARE and low >= IMPLIES_BOUND and self.confidence >= SURE:
                 return "implies"
             if self.share >= OFTEN_SHARE and low >= OFTEN_BOUND:
@@ -260,8 +260,9 @@ class RelatedPairs(NamedTuple):
 class RelationFinder:
     """Finds the directed relations between labels: for the estimator, the command, the model card and the service.
 
-    Two labels are related where they share more training rows than chance would bring together. The relation points
-    to the more frequent label; where both are equally frequent, to the one with the smaller divergence if there
+    Two labels are related where they share more training rows than chance would bring together: with 95 % confidence,
+    the share of the rarer label's rows that carry the other is above that of all rows. The relation points to the more
+    frequent label; where both are equally frequent, to the one with the smaller divergence if there
     are Gaussians, else to the later column. The strongest relation is the one with the highest lower bound of the share
     of rows; among equals the rarer target comes first. Time follows the pairs of labels that share a row.
 
@@ -363,14 +364,10 @@ class RelationFinder:
         """Those of the pairs that are related and point from source to target."""
         n_source, n_target = self.counts[source], self.counts[target]
         kept = (n_source <= n_target) & (source != target) & (n_source >= min_count)
-        kept &= n_both * self.n_rows > n_source * n_target
-        source, target, n_both = source[kept], target[kept], n_both[kept]
-        n_source, n_target = n_source[kept], n_target[kept]
-        tied = np.flatnonzero(n_source == n_target)
-        forward = self._tie_points_forward(source[tied], target[tied])
-        kept = np.ones(len(source), dtype=bool)
-        kept[tied[~forward]] = False
         bound = share_lower_bound(n_both, n_source)
+        kept &= bound * self.n_rows > n_target
+        tied = np.flatnonzero(kept & (n_source == n_target))
+        kept[tied] = self._tie_points_forward(source[tied], target[tied])
         return RelatedPairs(source, target, n_both, bound).take(kept)
 
     def _tie_points_forward(self, source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -13,7 +13,8 @@ from pysldl.serve.layout import lay_out
 @pytest.fixture
 def labels():
     rng = np.random.default_rng(0)
-    return sparse.csr_array((rng.random((200, 30)) < 0.3 * rng.random(30)).astype(np.float32))
+    topics = rng.integers(10, size=200)[:, None] == np.arange(30) // 3
+    return sparse.csr_array((rng.random((200, 30)) < rng.random(30) * (0.1 + 0.7 * topics)).astype(np.float32))
 
 
 @pytest.mark.parametrize("with_vectors", [True, False])
@@ -36,7 +37,7 @@ def test_of_very_many_labels_the_most_frequent_are_on_the_map(labels, monkeypatc
 
 
 def test_a_label_without_rows_has_a_place_and_no_arrow():
-    Y = sparse.csr_array(np.array([[1, 1, 0]] * 3 + [[0, 1, 0]] * 3 + [[0, 0, 0]] * 4, dtype=np.float32))
+    Y = sparse.csr_array(np.array([[1, 1, 0]] * 3 + [[0, 1, 0]] * 3 + [[0, 0, 0]] * 40, dtype=np.float32))
     found = make_map(RelationFinder(Y))
     assert len(found.places) == 3 and (found.source.tolist(), found.target.tolist()) == ([0], [1])
 

@@ -97,8 +97,11 @@ function lists(kind, others, of) {
 
 function line(kind, other, of) {
   const source = kind === "out" ? of : other;
-  const divergence = other.kl === null ? "" : ` · KL ${other.kl.toFixed(2)}, back ${other.kl_reverse.toFixed(2)}`;
-  const evidence = `${count(other.n_both)} of ${rows(source.count)} (${percent(other.share)})`;
+  const pieces = [
+    `${count(other.n_both)} of ${rows(source.count)} (${percent(other.share)})`,
+    `direction sure: ${sure(other.confidence)}`,
+  ];
+  if (other.kl !== null) pieces.push(`KL ${other.kl.toFixed(2)}, back ${other.kl_reverse.toFixed(2)}`);
   const go = () => (location.hash = labelAddress(other.label));
   return el(
     "li",
@@ -108,7 +111,7 @@ function line(kind, other, of) {
       { type: "button", class: kind, "data-label": other.label, onclick: go },
       el("span", { class: "name" }, other.label),
       bar(other.share),
-      el("span", { class: "quiet" }, `${evidence} · direction sure: ${sure(other.confidence)}${divergence}`),
+      el("span", { class: "quiet" }, pieces.flatMap((piece) => [el("span", { class: "piece" }, piece), " "])),
     ),
   );
 }
