@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import sparse, special, stats
 
-import pysldl.relations
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.embedding.divergence import kl_divergence
 from pysldl.relations import (
@@ -16,7 +15,6 @@ from pysldl.relations import (
     RelationFinder,
     direction_confidence,
     label_relations,
-    pair_kl_divergences,
     share_lower_bound,
 )
 
@@ -65,20 +63,6 @@ def test_the_bound_is_that_of_the_wilson_interval():
     for n_both, n in ((0, 4), (1, 1), (10, 20), (38, 40), (226, 8158)):
         exact = stats.binomtest(n_both, n).proportion_ci(0.9, method="wilson").low
         assert share_lower_bound(n_both, n) == pytest.approx(exact, abs=1e-12)
-
-
-def test_divergences_of_pairs_are_those_of_all():
-    mu, log_var = random_gaussians()
-    i, j = np.divmod(np.arange(900), 30)
-    np.testing.assert_allclose(pair_kl_divergences(mu, log_var, i, j), kl_divergence(mu, log_var).ravel(), atol=1e-12)
-
-
-def test_divergences_in_small_blocks(monkeypatch):
-    mu, log_var = random_gaussians()
-    i, j = np.divmod(np.arange(900), 30)
-    whole = pair_kl_divergences(mu, log_var, i, j)
-    monkeypatch.setattr(pysldl.relations, "BLOCK_BYTES", 5000)
-    np.testing.assert_array_equal(pair_kl_divergences(mu, log_var, i, j), whole)
 
 
 # Words

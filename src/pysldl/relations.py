@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.exact import COMPILED_SIZE
 from pysldl.display import bar, html_table, text_table
+from pysldl.kernels.gaussian_pairs import kl_of_pairs
 
 __all__ = [
     "MIN_COUNT",
@@ -31,7 +33,6 @@ __all__ = [
     "Verb",
     "direction_confidence",
     "label_relations",
-    "pair_kl_divergences",
     "share_lower_bound",
     "sure_text",
 ]
@@ -47,7 +48,6 @@ SURE = 0.95
 IMPLIES_SHARE, IMPLIES_BOUND = 0.8, 0.5
 OFTEN_SHARE, OFTEN_BOUND = 0.5, 0.3
 NORMAL_95 = 1.6448536269514722  # 95 % of the standard normal distribution lie below
-BLOCK_BYTES = 64 << 20
 
 
 def direction_confidence(n_source: Any, n_target: Any, n_both: Any) -> NDArray[np.float64]:
@@ -90,26 +90,6 @@ def share_lower_bound(n_both: Any, n_source: Any) -> NDArray[np.float64]:
     z2 = NORMAL_95**2
     spread = NORMAL_95 * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return np.maximum((share + z2 / (2 * n) - spread) / (1 + z2 / n), 0.0)
-
-
-def pair_kl_divergences(
-    means: NDArray[Any], log_variances: NDArray[Any], i: NDArray[np.integer], j: NDArray[np.integer]
-) -> NDArray[np.float64]:
-    """KL(N_i ‖ N_j) of chosen pairs (Eq. 8), of shape (n_pairs,), in double precision and without a compiler.
-
-    A service answers with it before it has loaded either; the loops of training are in ``kernels.gaussian_pairs``.
-    """
-    found = np.empty(len(i), dtype=np.float64)
-    block = max(1, BLOCK_BYTES // (64 * means.shape[1]))
-    for start in range(0, len(i), block):
-        some = slice(start, start + block)
-        mu_i, mu_j, log_i, log_j = (
-            np.asarray(part, dtype=np.float64)
-            for part in (means[i[some]], means[j[some]], log_variances[i[some]], log_variances[j[some]])
-        )
-        terms = np.exp(log_i - log_j) - 1.0 + (mu_i - mu_j) ** 2 * np.exp(-log_j) + (log_j - log_i)
-        found[some] = 0.5 * terms.sum(axis=1)
-    return found
 
 
 @dataclass(frozen=True)
@@ -336,8 +316,8 @@ class RelationFinder:
         n = len(pairs.source)
         forward = backward = [None] * n
         if self._gaussians is not None:
-            forward = pair_kl_divergences(*self._gaussians, pairs.source, pairs.target).tolist()
-            backward = pair_kl_divergences(*self._gaussians, pairs.target, pairs.source).tolist()
+            forward = self._divergences(pairs.source, pairs.target).tolist()
+            backward = self._divergences(pairs.target, pairs.source).tolist()
         return Relations(
             LabelRelation(
                 source=str(names[i]),
@@ -375,9 +355,20 @@ class RelationFinder:
         if self._gaussians is None:
             return source < target
         first, second = np.minimum(source, target), np.maximum(source, target)
-        there = pair_kl_divergences(*self._gaussians, first, second)
-        to_second = there <= pair_kl_divergences(*self._gaussians, second, first)
+        there = self._divergences(first, second)
+        to_second = there <= self._divergences(second, first)
         return to_second == (source < target)
+
+    def _divergences(self, source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.float64]:
+        """KL(source ‖ target) of pairs, in parts so small that none waits for a compiler; the bits are the same."""
+        assert self._gaussians is not None
+        means, log_variances = self._gaussians
+        step = max(1, (COMPILED_SIZE - 1) // max(means.shape[1], 1))
+        parts = [
+            kl_of_pairs(means, log_variances, source[start : start + step], target[start : start + step])
+            for start in range(0, len(source), step)
+        ]
+        return np.concatenate([np.empty(0), *parts])
 
     def _sorted(self, pairs: RelatedPairs) -> RelatedPairs:
         counts = self.counts

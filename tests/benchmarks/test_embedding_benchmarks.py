@@ -10,7 +10,7 @@ def test_planted_compares_ways_to_be_sure(command_line, capsys, tmp_path, monkey
     import planted
     from records import read_rows
 
-    monkeypatch.setattr(planted, "SCHEDULES", {"trained": {"max_steps": 20}, "short": {"max_steps": 2}})
+    monkeypatch.setattr(planted, "SCHEDULES", {"trained": {"n_steps": 20}, "short": {"n_steps": 2}})
     record = tmp_path / "planted.csv"
     sizes = ("--worlds", 1, "--starts", 2, "--n-init", 2, "--resamples", 2, "--c-hat", 4, "--settings", "default")
     command_line(*sizes, "--record", record, "--json")
