@@ -18,6 +18,7 @@ from pysldl.device import computing_on
 from pysldl.exceptions import DataError
 from pysldl.explanation import Explanation, FeatureTerm, Neighbor
 from pysldl.kernels.lengths import unit_rows
+from pysldl.relations import MIN_COUNT, RelationFinder, Relations, label_relations
 from pysldl.standard import standardized
 from pysldl.suggestions import did_you_mean
 
@@ -96,6 +97,7 @@ class StagedAnswers(LabelAnswers):
     device: str
     feature_means_: NDArray[Any] | None = None  # as in a model that an earlier version saved
     feature_scales_: NDArray[Any] | None = None
+    embedding_: Any
     mapping_: Any
     decoder_: Any
     ranker_: Any
@@ -181,6 +183,47 @@ class StagedAnswers(LabelAnswers):
             terms_total=float(terms.sum()) + constant,
             terms_meaning=meaning,
         )
+
+    def label_relations(
+        self, top: int | None = 20, *, label: str | int | None = None, per_label: int = 1, min_count: int = MIN_COUNT
+    ) -> Relations:
+        """Directed relations between labels: "cloud implies sky", with the counts behind it and how sure it is.
+
+        A model with Gaussians adds the divergence both ways. See :class:`~pysldl.relations.LabelRelation` for what each
+        relation holds and when it is called an implication.
+
+        Parameters
+        ----------
+        top : int or None
+            How many, strongest first; with ``label``, from and to that label each. None for all.
+        label : str or int, optional
+            Only relations from or to this label.
+        per_label : int
+            Relations of each label to more frequent ones; all of them with ``label``.
+        min_count : int
+            Labels on fewer training rows are left out.
+        """
+        of = None if label is None else self.label_column(label)
+        self._require_fit()
+        return label_relations(
+            self._training_labels(),
+            self.label_names_,
+            *self._gaussians(),
+            top=top,
+            per_label=per_label,
+            min_count=min_count,
+            of=of,
+        )
+
+    def relation_finder(self) -> RelationFinder:
+        """What :meth:`label_relations` asks, for callers with many questions."""
+        self._require_fit()
+        return RelationFinder(self._training_labels(), *self._gaussians())
+
+    def _gaussians(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+        """Means and log-variances of the labels, or None twice."""
+        log_variances = getattr(getattr(self, "embedding_", None), "log_variances_", None)
+        return (None, None) if log_variances is None else (self.embedding_.components_, log_variances)
 
     def _training_labels(self) -> sparse.csr_array:
         decoder = self.decoder_

@@ -28,7 +28,6 @@ from pysldl.mapping import RidgeMapping
 from pysldl.memory import fits_in_memory, require_memory
 from pysldl.online import OnlineLearning
 from pysldl.progress import ProgressCallback
-from pysldl.relations import Relations, label_relations
 from pysldl.standard import are_measurements, column_scales
 from pysldl.topk import top_k
 
@@ -314,35 +313,6 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         if self.mapping_ is None:
             raise DataError("This model works on the features themselves and has no latent codes.")
         return self.mapping_.predict(self._scaled(self._features(X, reset=False)))
-
-    def label_relations(
-        self, top: int | None = 20, *, label: str | int | None = None, per_label: int = 1, min_count: int = 2
-    ) -> Relations:
-        """Directed relations between labels: "cloud implies sky", with KL both ways and the counts behind it.
-
-        Parameters
-        ----------
-        top : int or None
-            How many, strongest first; None for all.
-        label : str or int, optional
-            Only relations from or to this label.
-        per_label : int
-            Nearest labels considered for each label.
-        min_count : int
-            Labels on fewer training rows are left out.
-        """
-        if not isinstance(getattr(self, "embedding_", None), GaussianLabelEmbedding):
-            raise DataError("Only a fitted Gaussian label embedding knows directed relations between labels.")
-        return label_relations(
-            self.embedding_.components_,
-            self.embedding_.log_variances_,
-            self._training_labels(),
-            self.label_names_,
-            top=top,
-            per_label=per_label,
-            min_count=min_count,
-            of=None if label is None else self.label_column(label),
-        )
 
     # Memory and files
 

@@ -139,11 +139,13 @@ def test_demo_beats_the_controls_that_learn_nothing(demonstration):
 
 
 def test_demo_recovers_what_was_planted(demonstration):
-    short, _, binary, counted = demonstration["directions"]
+    short, _, binary, counted, rows = demonstration["directions"]
     assert short["recovered"] < 0.65 and short["near"] < 0.2
     assert binary["recovered"] >= 0.95 and counted["recovered"] >= 0.95 and counted["near"] >= 0.8
+    assert rows["recovered"] == 1.0 and rows["near"] >= 0.95
     relations = demonstration["relations"]
-    assert sum(relation["planted"] == "yes" for relation in relations) >= 0.75 * len(relations)
+    assert len(relations) == 12 and all(relation["planted"] == "yes" for relation in relations)
+    assert all(relation["verb"] == "implies" and relation["confidence"] >= 0.95 for relation in relations)
 
 
 def test_demo_gives_reasons(demonstration):
