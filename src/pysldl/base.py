@@ -18,6 +18,7 @@ from pysldl.frames import is_frame
 from pysldl.labels import as_classes, as_indicator, as_rows_of_names, encode_labels, indicator_of_names
 from pysldl.memory import require_memory
 from pysldl.metrics import evaluate
+from pysldl.progress import ProgressCallback, progress_callback
 from pysldl.texts import as_texts
 from pysldl.topk import top_k
 
@@ -60,6 +61,7 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
 
     vectorizer: Any = None
     memory_limit: int | str | None = None
+    _on_progress: ProgressCallback | None = None
 
     # What a subclass provides
 
@@ -93,6 +95,7 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
         label_names, feature_names : sequences of str, optional
             Names of the columns of ``y`` and ``X``.
         """
+        on_progress = progress_callback(getattr(self, "progress", None))
         encoded = encode_labels(y, label_names)
         X = self._features(X, reset=True)
         check_consistent_length(X, encoded.Y)
@@ -108,7 +111,11 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
         self.feature_names_ = self._named_features(X, feature_names)
         self._report_unseen_labels()
         self.calibration_ = None
-        self._fit_rows(X, encoded.Y)
+        self._on_progress = on_progress
+        try:
+            self._fit_rows(X, encoded.Y)
+        finally:
+            del self._on_progress  # a fitted model can be copied and pickled, whatever reported its progress
         return self
 
     # Predicting

@@ -52,7 +52,7 @@ def test_catalog_entry_is_verified(sldl, data_dir):
 
 def test_catalog_name_as_data(sldl, data_dir, tmp_path):
     words = ["--data-dir", data_dir, "--json"]
-    quick = ["--set", "embedding=RandomLabelEmbedding"]
+    quick = ["--preset", "paper", "--set", "embedding=RandomLabelEmbedding"]
     assert sldl("fit", "stackex-coffee", "--model", tmp_path / "m", *quick, *words).document["n_samples"] == 225
     assert sldl("evaluate", tmp_path / "m", "stackex-coffee", *words).document["data"] == "stackex-coffee"
 
@@ -86,7 +86,8 @@ def test_interrupt(monkeypatch, capsys):
 def test_warnings_are_one_line(sldl, world, files, tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("3 2 3\n0 0:1\n1 1:1\n0 0:2\n")
-    done = sldl("fit", path, "--model", tmp_path / "m", "--set", "embedding.max_steps=3", "--json")
+    words = ["--preset", "paper", "--set", "embedding.max_steps=3"]
+    done = sldl("fit", path, "--model", tmp_path / "m", *words, "--json")
     assert done.code == 0 and done.document["n_labels_seen"] == 2
     warned = [line for line in done.err.splitlines() if line.startswith("warning: ")]
     assert len(warned) == 2 and "never be predicted" in warned[0] and "n_neighbors" in warned[1]
@@ -96,7 +97,8 @@ def test_bars_on_a_terminal(files, tmp_path):
     """A fit whose standard error is a terminal draws a bar for the stage; otherwise none is drawn."""
     pty = pytest.importorskip("pty")
     reader, terminal = pty.openpty()
-    command = [*SLDL, "fit", files["npz"], "--model", tmp_path / "m", "--set", "embedding.max_steps=300"]
+    words = ["--preset", "paper", "--set", "embedding.max_steps=300"]
+    command = [*SLDL, "fit", files["npz"], "--model", tmp_path / "m", *words]
     done = subprocess.run(command, stderr=terminal, stdout=subprocess.PIPE, env=os.environ | {"TERM": "xterm"})
     os.close(terminal)
     drawn = os.read(reader, 1 << 16).decode(
