@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,42 @@ def test_interrupt(monkeypatch, capsys):
     monkeypatch.setattr(pysldl.cli, "app", interrupted)
     assert run(["version"]) == 130
     assert capsys.readouterr().err == "error: interrupted\n"
+
+
+def test_interrupt_of_compiled_code(monkeypatch, capsys):
+    """numba reports Ctrl-C as a SystemError whose cause is the interrupt."""
+
+    def interrupted(*_, **__):
+        raise SystemError("CPUDispatcher returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr(pysldl.cli, "app", interrupted)
+    assert run(["version"]) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+    assert run(["version", "--debug"]) == 130
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_version(sldl, monkeypatch):
+    assert sldl("--version").out.strip() == pysldl.__version__
+
+    def nothing_is_installed(package):
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr("pysldl.cli.version.version_of", nothing_is_installed)
+    assert "not installed" in sldl("version").out
+    assert sldl("version", "--json").document["numba"] is None
+
+
+def test_the_output_format_goes_by_the_suffix(sldl, refused, model, files, tmp_path):
+    assert sldl("predict", model, files["npz"], "--out", tmp_path / "labels.csv").code == 0
+    assert (tmp_path / "labels.csv").read_text().startswith("row,rank,label,score\n")
+    assert sldl("predict", model, files["npz"], "--out", tmp_path / "labels.jsonl").code == 0
+    assert json.loads((tmp_path / "labels.jsonl").read_text().splitlines()[0])["row"] == 0
+    assert "pass --format" in refused("predict", model, files["npz"], "--out", tmp_path / "labels.tsv")
+
+
+def test_the_usual_preset_is_accurate(sldl, files, tmp_path):
+    assert sldl("fit", files["npz"], "--model", tmp_path / "m", "--json").document["preset"] == "accurate"
 
 
 def test_warnings_are_one_line(sldl, world, files, tmp_path):
