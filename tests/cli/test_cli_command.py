@@ -97,7 +97,7 @@ def test_interrupt_of_compiled_code(monkeypatch, capsys):
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_version(sldl, monkeypatch):
+def test_versions_of_what_is_not_installed(sldl, monkeypatch):
     assert sldl("--version").out.strip() == pysldl.__version__
 
     def nothing_is_installed(package):
