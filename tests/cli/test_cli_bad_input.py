@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-QUICK = ["--preset", "paper", "--set", "embedding.max_steps=5", "--set", "embedding.n_components=4"]
+QUICK = ["--preset", "paper", "--set", "embedding.n_steps=5", "--set", "embedding.n_components=4"]
 
 
 @pytest.fixture

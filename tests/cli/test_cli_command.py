@@ -123,7 +123,7 @@ def test_the_usual_preset_is_accurate(sldl, files, tmp_path):
 def test_warnings_are_one_line(sldl, world, files, tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("3 2 3\n0 0:1\n1 1:1\n0 0:2\n")
-    words = ["--preset", "paper", "--set", "embedding.max_steps=3"]
+    words = ["--preset", "paper", "--set", "embedding.n_steps=3"]
     done = sldl("fit", path, "--model", tmp_path / "m", *words, "--json")
     assert done.code == 0 and done.document["n_labels_seen"] == 2
     warned = [line for line in done.err.splitlines() if line.startswith("warning: ")]
@@ -134,7 +134,7 @@ def test_bars_on_a_terminal(files, tmp_path):
     """A fit whose standard error is a terminal draws a bar for the stage; otherwise none is drawn."""
     pty = pytest.importorskip("pty")
     reader, terminal = pty.openpty()
-    words = ["--preset", "paper", "--set", "embedding.max_steps=300"]
+    words = ["--preset", "paper", "--set", "embedding.n_steps=300"]
     command = [*SLDL, "fit", files["npz"], "--model", tmp_path / "m", *words]
     done = subprocess.run(command, stderr=terminal, stdout=subprocess.PIPE, env=os.environ | {"TERM": "xterm"})
     os.close(terminal)

@@ -14,7 +14,7 @@ QUICK = [
     "--preset",
     "paper",
     "--set",
-    "embedding.max_steps=30",
+    "embedding.n_steps=30",
     "--set",
     "embedding.n_components=16",
     "--set",
