@@ -214,7 +214,7 @@ def test_bad_names(train, fitted):
     with pytest.raises(DataError, match=r"Unknown label 'clout': did you mean 'cloud'"):
         fitted.explain(train.X[[0]], "clout")
     with pytest.raises(DataError, match="Row 0 carries the label 'nothing'"):
-        fitted.score(train.X[:1], [["nothing"]])
+        fitted.encode([["nothing"]])
     with pytest.raises(ValueError, match="X has 3 features, but SLDLClassifier is expecting"):
         fitted.predict_topk(np.eye(3))
     with pytest.raises(DataError, match="no preset 'papyrus'"):

@@ -115,11 +115,12 @@ class StagedAnswers(LabelAnswers):
             X = standardized(X, self.feature_means_, self.feature_scales_)
         return unit_rows(X) if self.normalize else X
 
-    def _rows_to_decode(self, X: Any) -> Any:
-        """What the decoder works on: features as they are, their codes, or both."""
-        if self.mapping_ is None:
+    def _rows_to_decode(self, X: Any, mapping: Any = None) -> Any:
+        """What the decoder works on: features as they are, their codes, or both; codes of ``mapping``, if given."""
+        mapping = self.mapping_ if mapping is None else mapping
+        if mapping is None:
             return X
-        codes = self.mapping_.predict(X)
+        codes = mapping.predict(X)
         return CodedRows(codes, X) if self.decoder_.works_on == "both" else codes
 
     def _score_scaled(self, X: Any) -> Any:

@@ -1,6 +1,8 @@
 """SLDLClassifier: the three stages in a row."""
 
+import warnings
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +24,7 @@ from pysldl.decoding.joint import CodedRows
 from pysldl.device import computing_on
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
-from pysldl.exceptions import DataError
+from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.labels import as_indicator
 from pysldl.mapping import RidgeMapping
 from pysldl.memory import fits_in_memory, require_memory
@@ -34,6 +36,7 @@ from pysldl.topk import top_k
 __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
+ENOUGH_CALIBRATION_ROWS = 2000
 
 
 def _thawed(stage: Any) -> Any:
@@ -65,8 +68,10 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         Before that, bring every feature to mean 0 and deviation 1, those of the rows of ``fit``. None: where more than
         half of the values are not zero, as among measurements and unlike in texts.
     calibrate : bool
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba``, from the scores that up to
-        5,000 training rows get when they are left out.
+        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` from the scores of held-out
+        training rows. With a mapping, a tenth of the rows is held out from a second mapping and decoder, and the next
+        tenth, until there are about 2,000 rows; without one, up to 5,000 rows are each left out alone; a ranker holds
+        out up to 1,000 rows of its own.
     online : bool
         Keep the features of the training rows, so that ``partial_fit`` can add rows and labels, and ``forget_rows``
         take rows out.
@@ -77,8 +82,9 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         ``fit`` and in prediction; the results are those of the processor up to rounding. ``"cpu"`` needs no torch.
     memory_limit : int or str, optional
         Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable, optional
-        Called with a :class:`~pysldl.progress.Progress` after every step of a long stage.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl.progress.Progress` after every step of a long stage; True prints lines on standard
+        error.
     random_state : int, RandomState or None
         Seed of everything random; a stage that has its own keeps it.
 
@@ -130,7 +136,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         vectorizer: Any = None,
         device: str = "cpu",
         memory_limit: int | str | None = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         random_state: Any = None,
     ) -> None:
         self.embedding = embedding
@@ -173,8 +179,9 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         X = self._scaled(X)
         held = None
         calibrates = self.calibrate and self.target_kind_ != "classes" and self.ranker_ is None
-        if calibrates or self.decoder_.leaves_open:
-            held = rng.permutation(X.shape[0])[:CALIBRATION_ROWS]
+        order = rng.permutation(X.shape[0]) if calibrates or self.decoder_.leaves_open else np.empty(0, np.intp)
+        if self.decoder_.leaves_open:
+            held = order[:CALIBRATION_ROWS]
         Z: Any
         if self.decoder_.works_on == "features":
             self.embedding_, self.mapping_, Z = None, None, X
@@ -191,17 +198,17 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         if self.ranker_ is not None:
             left_out = codes if self.mapping_ is None else self._left_out_rows(codes, Z, np.arange(X.shape[0]))
             self._fit_ranker(self.ranker_, X, left_out, codes, Y, rng)
-        if held is not None and calibrates:
-            self.calibration_ = self._calibrated(codes, Z, Y, held)
+        if calibrates:
+            self.calibration_ = self._calibrated(X, Z, Y, order)
 
     def _fit_codes(self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None) -> Any:
         """Fit stages 1 and 2; returns the targets of the training rows."""
         if not isinstance(self.embedding, FrozenEstimator):
-            self.embedding_.fit(Y, progress=self.progress, memory_limit=self.memory_limit)
+            self.embedding_.fit(Y, progress=self._on_progress, memory_limit=self.memory_limit)
         Z = self.embedding_.transform(Y)
         n_nonzeros = X.nnz if sparse.issparse(X) else X.size
         self._lean_mapping(self.mapping_, (*X.shape, n_nonzeros, Z.shape[1]))
-        self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
+        self.mapping_.fit(X, Z, leverage_of=held, progress=self._on_progress)
         return Z
 
     def _left_out_rows(self, codes: Any, Z: Any, rows: NDArray[np.integer]) -> Any:
@@ -402,12 +409,46 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     def _online_features(self, X: Any) -> Any:
         return self._scaled(self._features(X, reset=False))
 
-    def _calibrated(self, codes: Any, Z: Any, Y: sparse.csr_array, rows: NDArray[np.integer]) -> ScoreCalibration:
-        left_out = self._left_out_rows(codes, Z, rows)
-        block = self._rows_at_once()
-        scores = [
-            self.decoder_.left_out_scores(left_out[start : start + block], rows[start : start + block], codes, Y)
-            for start in range(0, len(rows), block)
-        ]
+    def _calibrated(self, X: Any, Z: Any, Y: sparse.csr_array, order: NDArray[np.integer]) -> ScoreCalibration:
+        """Threshold and probabilities from training rows that were held out, drawn by the permutation ``order``.
+
+        A formula for the codes that a row would have, had it been left out, is not enough: the codes of its neighbors
+        would still be those of a mapping that saw it, and scores of presets could not be compared. Only the label
+        embedding, which sees no features, is that of all rows.
+        """
+        scores, rows = [], []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SLDLWarning)  # said once, for all rows
+            for held in self._rows_to_hold_out(order):
+                rows.append(held)
+                if self.mapping_ is None:
+                    scores += [self.decoder_.left_out_scores(X[part], part, X, Y) for part in self._blocks(held)]
+                    continue
+                others = np.sort(np.setdiff1d(order, held))
+                mapping = self._mapping_of(X[others], Z[others])
+                decoder = copy(self.decoder_).fit(self._rows_to_decode(X[others], mapping), Y[others])
+                scores += [decoder.scores(self._rows_to_decode(X[part], mapping)) for part in self._blocks(held)]
         stacked = sparse.vstack(scores, format="csr") if sparse.issparse(scores[0]) else np.concatenate(scores)
-        return ScoreCalibration().fit(stacked, Y[rows])
+        return ScoreCalibration().fit(stacked, Y[np.concatenate(rows)])
+
+    def _mapping_of(self, X: Any, Z: Any) -> RidgeMapping:
+        """The mapping fitted to some of the training rows, by iteration from the weights it has where it iterates."""
+        if self.mapping_.solver_ != "cholesky" and not self.mapping_.early_stopping:
+            warm: RidgeMapping = copy(self.mapping_)
+            warm.normal_equations_ = None
+            return warm.update(X, Z)
+        fresh: RidgeMapping = clone(self.mapping_)
+        return fresh.set_params(alpha=self.mapping_.alpha_, keep_normal_equations=False).fit(X, Z)
+
+    def _rows_to_hold_out(self, order: NDArray[np.integer]) -> list[NDArray[np.integer]]:
+        """Sets of rows to hold out, one after the other."""
+        if self.mapping_ is None:  # to leave single rows out costs nothing
+            return [order[:CALIBRATION_ROWS]]
+        size = min(max(len(order) // 10, 1), CALIBRATION_ROWS)
+        n_sets = min(len(order) // size, max(1, round(ENOUGH_CALIBRATION_ROWS / size)))
+        return [order[start * size : (start + 1) * size] for start in range(n_sets)]
+
+    def _blocks(self, rows: NDArray[np.integer]) -> list[NDArray[np.integer]]:
+        """``rows`` in parts of bounded memory."""
+        size = self._rows_at_once()
+        return [rows[start : start + size] for start in range(0, len(rows), size)]

@@ -11,7 +11,7 @@ from pysldl.datasets import Dataset, write_npz
 from pysldl.metrics import evaluate, inverse_propensity
 from pysldl.persistence import load_model, read_manifest
 
-QUICK = ["--set", "embedding.n_steps=30", "--set", "embedding__n_components=16"]
+QUICK = ["--preset", "paper", "--set", "embedding.n_steps=30", "--set", "embedding__n_components=16"]
 
 
 @pytest.mark.parametrize("format", ["npz", "xc", "jsonl", "arff"])

@@ -99,7 +99,7 @@ def make_card(name: str, model: Any, manifest: Manifest, held_out: HeldOut | Non
     if held_out is None:
         summary = getattr(model.calibration_, "held_out_", None)
         if summary is not None:
-            rows = "training rows, each scored as if it had been left out of the mapping and of the neighbours"
+            rows = "training rows, held out from the mapping and from the neighbors that score them"
             held_out = HeldOut.from_summary(summary, model.label_counts_, rows)
     return ModelCard(
         name=name,

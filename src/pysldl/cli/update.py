@@ -69,7 +69,7 @@ def update(
     opened = open_model(model)
     classifier = opened.classifier
     if not hasattr(classifier, "partial_fit"):
-        able = "" if hasattr(classifier, "online") else " --preset paper"  # or another of SLDL
+        able = "" if hasattr(classifier, "online") else " --preset accurate"  # or another of SLDL
         raise DataError(
             f"{model}: was not fitted to learn on. Fit it again with: sldl fit DATA{able} --set online=true."
         )

@@ -69,6 +69,10 @@ class BlendDecoder(Decoder):
         votes = NeighborDecoder() if self.neighbors is None else clone(self.neighbors)
         if "normalize" in votes.get_params(deep=False):
             votes.set_params(normalize=True)
+        before: Any = getattr(self, "neighbors_", None)
+        for name, value in votes.get_params(deep=False).items():  # what was chosen before is kept, as the weight is
+            if value is None and hasattr(before, f"{name}_"):
+                setattr(votes, f"{name}_", getattr(before, f"{name}_"))
         self.weight_ = float(getattr(self, "weight_", WEIGHTS[0]) if self.weight is None else self.weight)
         self.neighbors_ = votes.fit(Z, Y)
         self.readout_ = (LinearReadout() if self.readout is None else clone(self.readout)).fit(_codes(Z), Y)
