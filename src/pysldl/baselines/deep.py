@@ -14,6 +14,7 @@ from scipy.special import softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from pysldl.backend.torch_threads import single_threaded_torch
 from pysldl.base import LabelRanker
 from pysldl.baselines.rows import Rows
 from pysldl.baselines.selection import SELECTIONS, in_row_blocks
@@ -175,6 +176,7 @@ class DeepRanker(LabelRanker):
 
     # Fitting
 
+    @single_threaded_torch
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         self._check_training()
         where = find_device(self.device)
@@ -256,6 +258,7 @@ class DeepRanker(LabelRanker):
 
     # Scoring
 
+    @single_threaded_torch
     def _score_rows(self, X: Any) -> Any:
         import torch
 
