@@ -19,8 +19,10 @@ ONE_EPOCH = {"epochs": 1, "device": "cpu"}
 SETTINGS = {
     "SLEEC": {"n_components": 20, "n_clusters": 2},
     "DXML": ONE_EPOCH | {"walk_epochs": 5},
-    **dict.fromkeys(("FL", "CB", "DB", "FLEM", "KD-TEA", "DELA", "CLIF"), ONE_EPOCH),
-    "PACA": ONE_EPOCH | {"batch_size": 128, "latent_dim": 20},  # enough rows a step for several threads
+    **dict.fromkeys(("FL", "CB", "DB", "FLEM", "KD-TEA"), ONE_EPOCH),
+    # Several slices of labels, and for PACA enough rows a step, for several threads.
+    **dict.fromkeys(("DELA", "CLIF"), ONE_EPOCH | {"label_chunk": 7}),
+    "PACA": ONE_EPOCH | {"batch_size": 128, "latent_dim": 20, "label_chunk": 7},
     "AdaC2": {"n_rounds": 2},
 }
 

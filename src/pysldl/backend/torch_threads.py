@@ -4,14 +4,11 @@ What :func:`pysldl.backend.threads.fixed_order_blas` does for NumPy and SciPy. t
 an OpenMP and a BLAS of its own, and splits reductions as well as products by the number of its threads.
 """
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
-
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from pysldl.backend.threads import fixed_order_blas
 
@@ -21,34 +18,50 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _lock = threading.Lock()
-_n_inside = 0  # threads of the program that are inside a block
-_n_before = 1  # torch's number of threads when the first of them entered
-_of_thread = threading.local()
+_n_inside = 0  # blocks that are open, in all threads
+_n_before = 1  # torch's number of threads when the first of them was entered
+_of_thread = threading.local()  # .depth: those of the calling thread
 
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
     """Within the block, torch computes on one CPU thread.
 
-    Blocks may be nested and may run in several threads at once. Part of torch's number belongs to the calling thread
-    (OpenMP) and part to the process (MKL): a thread gets its own part back when it leaves its outermost block, the
-    process when the last thread leaves.
+    Blocks may be nested and may run in several threads at once: torch keeps its number for each calling thread, which
+    gets its own back when it leaves a block.
 
     Examples
     --------
     >>> with one_torch_thread():  # doctest: +SKIP
     ...     product = torch.ones(2, 3) @ torch.ones(3, 2)
     """
+    global _n_inside, _n_before
+    import torch
+
     depth = getattr(_of_thread, "depth", 0)
-    if depth == 0:
-        _enter()
+    with _lock:
+        before = torch.get_num_threads()
+        if _n_inside == 0:
+            _n_before = before
+        elif before == 1 and depth == 0:  # new to torch, a thread starts with the number that was set last: by a block
+            before = _n_before
+        _set(1)
+        _n_inside += 1
     _of_thread.depth = depth + 1
     try:
         yield
     finally:
         _of_thread.depth = depth
-        if depth == 0:
-            _leave()
+        with _lock:
+            _n_inside -= 1
+            _set(before)
+
+
+def _set(number: int) -> None:
+    import torch
+
+    if torch.get_num_threads() != number:  # setting the number empties caches of torch
+        torch.set_num_threads(number)
 
 
 def single_threaded_torch(function: Callable[P, R]) -> Callable[P, R]:
@@ -60,36 +73,3 @@ def single_threaded_torch(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
 
     return wrapped
-
-
-def _enter() -> None:
-    global _n_inside, _n_before
-    import torch
-
-    with _lock:
-        libraries = [(library, library.get_num_threads()) for library in _openmp_libraries(len(sys.modules))]
-        if _n_inside == 0:
-            _n_before = torch.get_num_threads()
-        torch.set_num_threads(1)
-        _n_inside += 1
-        # Those whose number has changed are torch's.
-        _of_thread.limited = [library for library, before in libraries if library.get_num_threads() != before]
-
-
-def _leave() -> None:
-    global _n_inside
-    import torch
-
-    with _lock:
-        _n_inside -= 1
-        if _n_inside == 0:
-            torch.set_num_threads(_n_before)
-        else:  # torch's own function would also set the number of the process, and others still need one thread
-            for library in _of_thread.limited:
-                library.set_num_threads(_n_before)
-
-
-@cache
-def _openmp_libraries(n_modules: int) -> list[Any]:
-    """The OpenMP libraries that are loaded; looked up again when a module was imported since."""
-    return ThreadpoolController().select(user_api="openmp").lib_controllers

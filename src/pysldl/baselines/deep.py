@@ -65,8 +65,8 @@ class DeepRanker(LabelRanker):
         Stop when the held-out quality has not risen for so many epochs.
     device : {"auto", "cpu", "cuda"}
     vectorizer, memory_limit, progress, random_state
-        As for :class:`~pysldl.SLDLClassifier`. The same seed gives the same scores, bit for bit, on one machine
-        and number of threads, on the CPU.
+        As for :class:`~pysldl.SLDLClassifier`. On a CPU the same seed gives the same model, bit for bit, on one
+        machine, whatever the number of threads: torch computes on one.
 
     Attributes
     ----------

@@ -34,7 +34,7 @@ class SLEEC(LabelRanker):
     its own clusters, are added up.
 
     The defaults are those of the comparison in the SLDL paper (100 components, 250 and 25 neighbours) and, for what it
-    leaves open, the authors' settings for the data set that these three numbers belong to.
+    leaves open, the authors' settings for the data set that these three numbers belong to, but for ``admm_sweeps``.
 
     Parameters
     ----------
