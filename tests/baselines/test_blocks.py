@@ -266,7 +266,7 @@ def test_affine_flow_starts_as_the_identity():
 def test_density_integrates_to_one():
     flow = LabelFlow(N_LABELS, 1)
     # The clipped logit ends at +-14.5, so that the map covers all but a negligible part of the normal density.
-    grid = torch.linspace(-60, 60, 12_001)[:, None]
+    grid = torch.linspace(-40, 40, 4001)[:, None]
     with torch.no_grad():
         mass = torch.trapezoid(flow.log_density(grid, slice(0, 3)).exp(), dx=float(grid[1] - grid[0]), dim=0)
     torch.testing.assert_close(mass, torch.ones(3), atol=5e-3, rtol=0)
