@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
 from pysldl.calibration import ScoreCalibration
 from pysldl.decoding.joint import CodedRows
 from pysldl.device import computing_on
@@ -123,7 +124,7 @@ class StagedAnswers(LabelAnswers):
         return CodedRows(codes, X) if self.decoder_.works_on == "both" else codes
 
     def _score_scaled(self, X: Any) -> Any:
-        with computing_on(self.device):
+        with computing_on(self.device), fixed_order_blas():
             return self._score_through_stages(X)
 
     def _score_through_stages(self, X: Any) -> Any:
@@ -134,6 +135,7 @@ class StagedAnswers(LabelAnswers):
         rows = sparse.csr_array(X, dtype=np.float32)
         return self._as_sparse(*self.ranker_.rank(rows, *self.decoder_.candidates(codes, width)))
 
+    @single_threaded_blas
     def explain(self, x: Any, label: str | int, *, top: int = 5) -> Explanation:
         """Why one row gets its score for one label.
 

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from pysldl.answers import StagedAnswers
+from pysldl.backend.threads import fixed_order_blas
 from pysldl.base import LabelRanker
 from pysldl.by_size import stage_for
 from pysldl.calibration import ScoreCalibration
@@ -140,7 +141,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     # The three stages
 
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        with computing_on(self.device):
+        with computing_on(self.device), fixed_order_blas():
             self._fit_stages(X, Y)
 
     def _fit_stages(self, X: Any, Y: sparse.csr_array) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
+from pysldl.backend.threads import single_threaded_blas
 from pysldl.base import LabelRanker
 from pysldl.decoding.joint import CodedRows
 from pysldl.decoding.ranker_growth import grown_ranker
@@ -70,6 +71,7 @@ class OnlineLearning(LabelRanker):
     training_excerpts_: NDArray[np.object_]
 
     @_WhenOnline
+    @single_threaded_blas
     def partial_fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> Self:
         """Learn from further rows; the first call is :meth:`fit`.
 
@@ -102,6 +104,7 @@ class OnlineLearning(LabelRanker):
         return self
 
     @_WhenOnline
+    @single_threaded_blas
     def forget_rows(self, rows: Any) -> Self:
         """Take training rows out: they no longer vote, and the mapping is as if they had never been.
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pysldl.backend.threads import single_threaded_blas
 from pysldl.exceptions import DataError
 from pysldl.kernels import with_small_indices
 from pysldl.linear_codes import LinearCodes
@@ -114,6 +115,7 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
         self.keep_normal_equations = keep_normal_equations
         self.random_state = random_state
 
+    @single_threaded_blas
     def fit(
         self,
         X: Any,
@@ -198,6 +200,7 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
             held_out=held_out,
         )
 
+    @single_threaded_blas
     def update(self, X: Any, Z: Any, *, added: RowPairs | None = None, removed: RowPairs | None = None) -> Self:
         """Weights for a training set of which a few rows came or went, without starting again.
 

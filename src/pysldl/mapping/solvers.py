@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize, sparse
 
+from pysldl.backend.threads import matmul
 from pysldl.device import chosen_device
 from pysldl.kernels import with_small_indices
 from pysldl.kernels.conjugate import advance, column_dots, turn
@@ -80,12 +81,12 @@ class Design:
 
     def gram(self) -> Matrix:
         """``(X - mean).T @ (X - mean)``, dense (n_features, n_features)."""
-        gram = _dense(self.X.T @ self.X)
+        gram = _dense(self.X.T @ self.X) if sparse.issparse(self.X) else matmul(self.X.T, self.X)
         return gram if self.mean is None else gram - self.X.shape[0] * np.outer(self.mean, self.mean)
 
     def kernel(self) -> Matrix:
         """``(X - mean) @ (X - mean).T``, dense (n_samples, n_samples)."""
-        kernel = _dense(self.X @ self.X.T)
+        kernel = _dense(self.X @ self.X.T) if sparse.issparse(self.X) else matmul(self.X, self.X.T)
         if self.mean is None:
             return kernel
         across = self.X @ self.mean
@@ -412,7 +413,7 @@ def _column_energy(design: Design) -> NDArray[np.float64]:
 
 
 def _times(X: Any, P: NDArray[Any]) -> NDArray[Any]:
-    return sparse_times(X, P) if sparse.issparse(X) else np.asarray(X @ P)
+    return sparse_times(X, P) if sparse.issparse(X) else matmul(X, P)
 
 
 def _dense(matrix: Any) -> Matrix:
