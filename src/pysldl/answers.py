@@ -21,7 +21,7 @@ from pysldl.kernels.lengths import unit_rows
 from pysldl.standard import standardized
 from pysldl.suggestions import did_you_mean
 
-__all__ = ["LabelAnswers", "StagedAnswers"]
+__all__ = ["LabelAnswers", "StagedAnswers", "without_unseen"]
 
 BLOCK_BYTES = 128 << 20
 SPARSE_BLOCK = 4096
@@ -75,10 +75,7 @@ class LabelAnswers:
         block = self._rows_at_once()
         unseen = self.label_counts_ == 0
         for start in range(0, X.shape[0], block):
-            scores = self._score_rows(X if block >= X.shape[0] else X[start : start + block])
-            if not sparse.issparse(scores) and unseen.any():
-                scores[:, unseen] = -np.inf
-            yield scores
+            yield without_unseen(self._score_rows(X if block >= X.shape[0] else X[start : start + block]), unseen)
 
     def _as_sparse(self, labels: NDArray[np.integer], values: NDArray[Any]) -> sparse.csr_array:
         """CSR matrix of the labels that are not -1, with their values."""
@@ -198,6 +195,13 @@ class StagedAnswers(LabelAnswers):
 
     def _feature_name(self, column: int) -> str:
         return f"feature {column}" if self.feature_names_ is None else str(self.feature_names_[column])
+
+
+def without_unseen(scores: Any, unseen: NDArray[np.bool_]) -> Any:
+    """Scores in which labels without training rows cannot be predicted: dense ones are -inf, CSR has none of them."""
+    if not sparse.issparse(scores) and unseen.any():
+        scores[:, unseen] = -np.inf
+    return scores
 
 
 def _one_row(x: Any) -> Any:

@@ -1,15 +1,17 @@
 """SLDLClassifier: the three stages in a row."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from pysldl.answers import StagedAnswers
+from pysldl.answers import StagedAnswers, without_unseen
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.base import LabelRanker
 from pysldl.by_size import stage_for
@@ -21,16 +23,23 @@ from pysldl.device import computing_on
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
 from pysldl.exceptions import DataError
+from pysldl.labels import as_indicator
 from pysldl.mapping import RidgeMapping
 from pysldl.memory import fits_in_memory, require_memory
 from pysldl.online import OnlineLearning
 from pysldl.progress import ProgressCallback
 from pysldl.relations import Relations, label_relations
 from pysldl.standard import are_measurements, column_scales
+from pysldl.topk import top_k
 
 __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
+
+
+def _thawed(stage: Any) -> Any:
+    """The fitted stage in a ``FrozenEstimator``; others as they are."""
+    return stage.estimator if isinstance(stage, FrozenEstimator) else stage
 
 
 class SLDLClassifier(StagedAnswers, OnlineLearning):
@@ -42,7 +51,8 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     Parameters
     ----------
     embedding : label embedding, optional
-        Default :class:`~pysldl.embedding.GaussianLabelEmbedding`.
+        Default :class:`~pysldl.embedding.GaussianLabelEmbedding`. One that is fitted already, and wrapped in
+        scikit-learn's ``FrozenEstimator``, is used as it is (such a model cannot be saved); see :meth:`embedding_path`.
     mapping : RidgeMapping, optional
     decoder : decoder, optional
         Default :class:`~pysldl.decoding.NeighborDecoder`. One that works on features needs neither embedding nor
@@ -147,7 +157,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     def _fit_stages(self, X: Any, Y: sparse.csr_array) -> None:
         rng = check_random_state(self.random_state)
         embedding, mapping, decoder, ranker = self._stages(*Y.shape)
-        self.embedding_ = self._seeded(embedding, rng)
+        self.embedding_ = _thawed(self._seeded(embedding, rng))
         self.mapping_ = self._seeded(mapping, rng)
         self.decoder_ = self._seeded(decoder, rng)
         self.ranker_: LinearRanker | None = None if ranker is None else clone(ranker)
@@ -187,7 +197,9 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
 
     def _fit_codes(self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None) -> Any:
         """Fit stages 1 and 2; returns the targets of the training rows."""
-        Z = self.embedding_.fit(Y, progress=self.progress, memory_limit=self.memory_limit).transform(Y)
+        if not isinstance(self.embedding, FrozenEstimator):
+            self.embedding_.fit(Y, progress=self.progress, memory_limit=self.memory_limit)
+        Z = self.embedding_.transform(Y)
         n_nonzeros = X.nnz if sparse.issparse(X) else X.size
         self._lean_mapping(self.mapping_, (*X.shape, n_nonzeros, Z.shape[1]))
         self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
@@ -224,6 +236,78 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
             scores = self._as_sparse(ranker.held_labels_, ranker.held_scores_)
             self.calibration_ = ScoreCalibration().fit(scores, Y[held])
         ranker.forget_held_rows()
+
+    # Several configurations of the same rows
+
+    def with_default_stages(self) -> Self:
+        """A copy in which embedding, mapping and decoder are given, so that their parameters can be set by name."""
+        defaults = {"embedding": GaussianLabelEmbedding, "mapping": RidgeMapping, "decoder": NeighborDecoder}
+        missing = {name: make() for name, make in defaults.items() if getattr(self, name) is None}
+        return clone(self).set_params(**missing)
+
+    def embedding_path(self, y: Any, *, n_steps: Sequence[int] | None = None) -> list[LabelEmbedding]:
+        """The fitted label embeddings of this classifier for several numbers of descent steps, from one descent.
+
+        Wrapped in scikit-learn's ``FrozenEstimator`` and given as ``embedding``, each of them makes :meth:`fit` learn
+        what it would learn with that number of steps, on these rows or on part of them.
+
+        Parameters
+        ----------
+        y : indicator of shape (n_samples, n_labels)
+        n_steps : sequence of int, optional
+            Ascending. By default the number of steps of the embedding: then the list holds one.
+
+        Examples
+        --------
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from pysldl import make_sldl
+        >>> from pysldl.datasets import make_asymmetric_multilabel
+        >>> data = make_asymmetric_multilabel(n_samples=100, random_state=0)
+        >>> clf = make_sldl("paper", embedding__n_components=4)
+        >>> short, long = clf.embedding_path(data.Y, n_steps=(5, 10))
+        >>> clf.set_params(embedding=FrozenEstimator(long)).fit(data.X, data.Y).embedding_ is long
+        True
+        """
+        Y = as_indicator(y)
+        embedding = self._seeded(self._stages(*Y.shape)[0], check_random_state(self.random_state))
+        with computing_on(self.device):
+            if n_steps is None:
+                return [embedding.fit(Y, progress=self.progress, memory_limit=self.memory_limit)]
+            return list(embedding.fit_path(Y, n_steps=tuple(n_steps), memory_limit=self.memory_limit))
+
+    def predict_topk_path(
+        self, X: Any, k: int = 5, *, n_neighbors: Sequence[int]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """The k best labels of every row for several numbers of neighbors, from one search.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or list of str
+            All rows are searched before the first answer, and what was found is kept until the last.
+        k : int
+        n_neighbors : sequence of int
+            None of them above the number that the classifier was fitted with. The decoder must have a
+            ``has_neighbor_path``, and no ranker may follow it: others depend on the number of neighbors in ``fit``.
+
+        Yields
+        ------
+        labels, scores
+            For each number of neighbors what :meth:`predict_topk` gives after a fit with it.
+        """
+        X = self._features(X, reset=False)
+        if self.ranker_ is not None or not self.decoder_.has_neighbor_path:
+            raise DataError("This model was fitted for one number of neighbors: fit it again with each of them.")
+        unseen = self.label_counts_ == 0
+        block = self._rows_at_once()
+        with computing_on(self.device), fixed_order_blas():
+            paths = [
+                self.decoder_.scores_path(self._rows_to_decode(self._scaled(X[start : start + block])), n_neighbors)
+                for start in range(0, X.shape[0], block)
+            ]
+        for _ in n_neighbors:
+            with computing_on(self.device), fixed_order_blas():  # not while the caller has its turn
+                found = [top_k(without_unseen(next(path), unseen), k) for path in paths]
+            yield np.concatenate([labels for labels, _ in found]), np.concatenate([best for _, best in found])
 
     def codes(self, X: Any) -> NDArray[np.float32]:
         """Latent codes of rows, of shape (n_samples, n_components)."""

@@ -16,11 +16,15 @@ def test_planted_shows_both_schedules(command_line, capsys):
     assert "default world: trained, count" in text and "fifty steps" in text
 
 
-def test_trained_vs_random_compares_fold_by_fold(small_file, command_line, capsys):
+def test_trained_vs_random_compares_fold_by_fold(small_file, command_line, capsys, tmp_path):
     import trained_vs_random
+    from records import read_rows
 
-    command_line("--datasets", small_file, "--folds", 2, "--c-hat", 4, "--k", 10)
+    record = tmp_path / "record.csv"
+    command_line("--datasets", small_file, "--folds", 2, "--c-hat", 4, "--k", 10, "--record", record)
     trained_vs_random.main()
     text = capsys.readouterr().out
     assert "2 of ten folds" in text
+    rows = [(row["embedding"], row["fold"]) for row in read_rows(record)]
+    assert sorted(rows) == [("random", 0), ("random", 1), ("trained", 0), ("trained", 1)]
     assert all(f"| {metric} |" in text for metric in trained_vs_random.METRICS)

@@ -35,8 +35,8 @@ def update(
 
     Examples: `sldl update posts new-posts.jsonl`, `sldl update posts --forget 17,100-120 --keep posts-before`
 
-    The model must have been fitted with `--set online=true`. The new version takes the folder's name in one step:
-    whoever reads the folder finds the old one or the new one, whole.
+    The model must have been fitted with `--set online=true`. The new version takes the folder's name by two
+    renames: `load_model` finds the old one or the new one, whole, at every moment.
 
     Parameters
     ----------

@@ -176,7 +176,7 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
             # A singular Gram matrix has no Cholesky factor; a penalty at the rounding error changes nothing else.
             X = design.X
             energy = float(np.square(X.data if sparse.issparse(X) else X).sum(dtype=np.float64))
-            return solve_cholesky(design, targets, max(self.alpha_, 1e-10 * max(energy, 1.0)), leverage_of)
+            return self._solve_cholesky(design, targets, max(self.alpha_, 1e-10 * max(energy, 1.0)), leverage_of)
         if self.solver_ == "lbfgs":
             return solve_lbfgs(
                 design, targets, self.alpha_, tol=self.tol, max_iter=self.max_iter, positive=self.positive
@@ -199,6 +199,11 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
             on_step=progress and (lambda step, error: progress(Progress("mapping", step, self.max_iter, error))),
             held_out=held_out,
         )
+
+    def _solve_cholesky(
+        self, design: Design, targets: NDArray[Any], penalty: float, leverage_of: NDArray[np.integer] | None
+    ) -> Solution:
+        return solve_cholesky(design, targets, penalty, leverage_of)
 
     @single_threaded_blas
     def update(self, X: Any, Z: Any, *, added: RowPairs | None = None, removed: RowPairs | None = None) -> Self:
