@@ -8,12 +8,17 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _seed() -> Iterator[None]:
-    """The same random numbers of torch for every test, which leaves those of the process alone."""
+    """The same random numbers of torch for every test, which leaves those of the process alone, on one thread.
+
+    Threads of torch that wait for each other would take most of the time where several tests run at once.
+    """
     if find_spec("torch") is None:
         yield
         return
     import torch
 
-    with torch.random.fork_rng():
+    from pysldl.backend.torch_threads import one_torch_thread
+
+    with one_torch_thread(), torch.random.fork_rng():
         torch.manual_seed(0)
         yield

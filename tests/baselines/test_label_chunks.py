@@ -46,7 +46,7 @@ def test_the_gradient_of_rows_of_labels_has_their_shape():
     parameters = [own, torch.ones(1, requires_grad=True)]
     total = sum_over_labels(term, own.new_ones(1), parameters=parameters, n_labels=N_LABELS, chunk=2)
     total.backward()
-    assert shapes == [(2, 5), (2, 5), (2, 5), (1, 5)]
+    assert sorted(shapes) == [(1, 5), (2, 5), (2, 5), (2, 5)]  # in any order: slices are computed at the same time
     torch.testing.assert_close(own.grad, 2 * own)
     assert parameters[1].grad is None  # no term has used it
     assert of_labels(own, slice(1, 3)).grad_fn is not None  # outside of a sum a plain slice

@@ -57,8 +57,13 @@ BASELINES: dict[str, Builder] = {
     "KD-TEA": _builder("KDTEA", random_state=0),
     "AdaC2": _builder("AdaBoostC2", random_state=0),
 }
-"""The comparing methods by the paper's names. Each value builds the method with the paper's settings, which are the
-defaults of its class; keyword arguments change them: ``BASELINES["SLEEC"](n_neighbors=10)``."""
+"""The methods that the paper compares SLDL with, by its names for them.
+
+Each value builds the method with the defaults of its class. Where the paper gives a setting, it is the default; most it
+does not give, and the docstring of the class says where the others come from. The default learner of ``"AdaC2"`` is
+not that of its authors: kernel ridge regression in place of a support vector machine with the same kernel, which
+``learner="svc"`` brings back. Keyword arguments change any setting: ``BASELINES["SLEEC"](n_neighbors=10)``.
+"""
 
 RECONSTRUCTIONS = ("KD-TEA",)
 """Those of which only the abstract is public. Tables have to say so."""

@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
 
+from pysldl.backend.threads import single_threaded_blas
 from pysldl.base import LabelRanker
 from pysldl.baselines.calibrate import held_out_calibration
 from pysldl.baselines.chain_dual import KernelRidgeChain, KernelSystem
@@ -110,6 +111,7 @@ class AdaBoostC2(LabelRanker):
         self.progress = progress
         self.random_state = random_state
 
+    @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         self._check(X, Y)
         rng = check_random_state(self.random_state)
@@ -142,6 +144,7 @@ class AdaBoostC2(LabelRanker):
         if self.calibrate and self.target_kind_ != "classes":
             self.calibration_ = held_out_calibration(self, X, Y, rng)
 
+    @single_threaded_blas
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
         X = self._scaled(X)
         scores = np.zeros((X.shape[0], len(self.label_counts_)), dtype=np.float32)

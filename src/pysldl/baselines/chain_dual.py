@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from pysldl.backend.threads import matmul
 from pysldl.baselines.chain_linear import LinearChain
 from pysldl.baselines.platt import fit_sigmoids
 
@@ -42,15 +43,15 @@ class KernelSystem:
         return self.kernel.shape[0], self.kernel.shape[1]
 
     def __matmul__(self, other: Matrix) -> Matrix:
-        return self.kernel @ other
+        return matmul(self.kernel, other)
 
     @cached_property
     def largest(self) -> Matrix:
         """F of shape (n_samples, about 100) such that ``F Fᵀ`` has the largest eigenvalues of the kernel, nearly."""
         n_samples = len(self.kernel)
         start = np.random.RandomState(0).normal(size=(n_samples, min(LARGEST_DIRECTIONS, n_samples)))
-        basis = linalg.qr(self.kernel @ (self.kernel @ start.astype(np.float32)), mode="economic")[0]
-        image = self.kernel @ basis
+        basis = linalg.qr(self @ (self @ start.astype(np.float32)), mode="economic")[0]
+        image = self @ basis
         small = (basis.T @ image).astype(np.float64)
         small = (small + small.T) / 2
         small.flat[:: len(small) + 1] += 1e-4
@@ -228,7 +229,7 @@ class _Descent:
 
     def _times(self, v: Matrix) -> Matrix:
         scaled = self.roots * v
-        image = self.system.kernel @ scaled
+        image = matmul(self.system.kernel, scaled)
         image += self.linear @ ((self.linear.T @ scaled) * self.visible_linear)
         return self.roots * image + v / np.float32(self.system.C)
 

@@ -14,6 +14,7 @@ from scipy.special import softmax
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from pysldl.backend.torch_threads import single_threaded_torch
 from pysldl.base import LabelRanker
 from pysldl.baselines.rows import Rows
 from pysldl.baselines.selection import SELECTIONS, in_row_blocks
@@ -64,8 +65,8 @@ class DeepRanker(LabelRanker):
         Stop when the held-out quality has not risen for so many epochs.
     device : {"auto", "cpu", "cuda"}
     vectorizer, memory_limit, progress, random_state
-        As for :class:`~pysldl.SLDLClassifier`. The same seed gives the same scores, bit for bit, on one machine
-        and number of threads, on the CPU.
+        As for :class:`~pysldl.SLDLClassifier`. On a CPU the same seed gives the same model, bit for bit, on one
+        machine, whatever the number of threads: torch computes on one.
 
     Attributes
     ----------
@@ -175,6 +176,7 @@ class DeepRanker(LabelRanker):
 
     # Fitting
 
+    @single_threaded_torch
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         self._check_training()
         where = find_device(self.device)
@@ -256,6 +258,7 @@ class DeepRanker(LabelRanker):
 
     # Scoring
 
+    @single_threaded_torch
     def _score_rows(self, X: Any) -> Any:
         import torch
 

@@ -61,7 +61,7 @@ class DELA(LabelSpecificRanker):
     scaling : {"l2", "minmax", "none"}
         To [0, 1] by the ranges of the training rows; the authors' code takes the ranges of all rows.
     label_chunk : int or None
-        Labels at a time; None chooses by batch and device. Memory follows it, results do not.
+        Labels at a time; None chooses by batch and device. Memory follows it; results do not, but for rounding.
     half_precision : bool or "auto"
         Products in bfloat16 while training: ``"auto"`` on a GPU, True also on a CPU with AMX.
     device, vectorizer, memory_limit, progress, random_state

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.neighbors import NearestNeighbors
 
+from pysldl.backend.torch_threads import single_threaded_torch
 from pysldl.baselines.deep import Clip, DeepRanker, OptimizerName, Scaling
 from pysldl.baselines.deepwalk import deepwalk
+from pysldl.baselines.neighbors import euclidean_neighbors
 from pysldl.baselines.rows import Rows
 from pysldl.baselines.training import Objective
 from pysldl.exceptions import DataError, SLDLWarning
@@ -172,6 +173,7 @@ class DXML(DeepRanker):
 
     # Neighbours
 
+    @single_threaded_torch
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         if not self.n_neighbors >= 1:
             raise DataError(f"n_neighbors must be at least 1, but is {self.n_neighbors!r}.")
@@ -204,6 +206,7 @@ class DXML(DeepRanker):
 
         return score
 
+    @single_threaded_torch
     def _score_rows(self, X: Any) -> sparse.csr_array:
         codes = self._codes(self._network(), self._rows(X, None, self._where)).cpu().numpy()
         return self._votes(codes, self.codes_, self.Y_)
@@ -211,7 +214,7 @@ class DXML(DeepRanker):
     def _votes(self, queries: NDArray[np.float32], codes: NDArray[np.float32], Y: sparse.csr_array) -> sparse.csr_array:
         """Labels of the nearest rows by the votes they get, of shape (n_queries, n_labels)."""
         k = min(self.n_neighbors, len(codes))
-        distances, neighbors = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(codes).kneighbors(queries)
+        distances, neighbors = euclidean_neighbors(queries, codes, k)
         ballots = sparse.csr_array(
             (
                 vote_weights(distances, self.vote).astype(np.float32).ravel(),

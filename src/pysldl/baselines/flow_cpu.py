@@ -6,16 +6,16 @@ Products of large matrices are torch's and leave out what masks make zero; what 
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import torch
-from numba import get_num_threads
 from torch import Tensor
 from torch.nn.functional import elu
 
+from pysldl.backend.threads import parallel_map
 from pysldl.baselines.flow_loops import SEGMENTS, backward, forward
 
 __all__ = ["bend"]
@@ -136,19 +136,14 @@ def _flushing() -> Iterator[None]:
 
 
 def _in_threads(loop: Any, n_rows: int, *arguments: Any) -> None:
-    """``loop(start, stop, ...)`` over the segments, in as many threads as numba is allowed and the rows are worth."""
+    """``loop(start, stop, ...)`` over the segments, in as many threads as there may be and the rows are worth."""
 
-    def run(start: int, stop: int) -> None:
+    def run(part: tuple[int, int]) -> None:
         with _flushing():
-            loop(start, stop, *arguments)
+            loop(*part, *arguments)
 
-    n_threads = min(get_num_threads(), SEGMENTS, max(1, n_rows // ROWS_OF_A_THREAD))
-    if n_threads == 1:
-        run(0, SEGMENTS)
-        return
-    bounds = [SEGMENTS * thread // n_threads for thread in range(n_threads + 1)]
-    with ThreadPoolExecutor(n_threads) as threads:
-        list(threads.map(run, bounds[:-1], bounds[1:]))
+    n_parts = min(SEGMENTS, max(1, n_rows // ROWS_OF_A_THREAD))
+    parallel_map(run, list(pairwise(SEGMENTS * part // n_parts for part in range(n_parts + 1))))
 
 
 def _block_of(offsets: Tensor) -> Any:

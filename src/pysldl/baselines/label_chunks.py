@@ -4,12 +4,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from pysldl.backend.threads import n_threads, parallel_map
+from pysldl.backend.torch_threads import one_torch_thread
 from pysldl.baselines.deep import label_slices
 from pysldl.exceptions import DataError
 
@@ -85,11 +87,14 @@ def sum_over_labels(
     chunk: int,
     half: bool = False,
 ) -> Tensor:
-    """The scalar ``sum(term(labels, *shared))`` over slices of ``chunk`` labels, in the memory of one slice.
+    """The scalar ``sum(term(labels, *shared))`` over slices of ``chunk`` labels, in the memory of one slice a thread.
 
     The gradient of a slice is taken as soon as its term is known, and its intermediates are dropped: nothing is
     computed twice, and what is kept are sums of gradients with the shapes of ``shared`` and ``parameters``. From those
     that have a row for every label, ``term`` should take the rows of its slice by :func:`of_labels`.
+
+    On a CPU as many slices as there are threads are computed at the same time, each on one thread, and their gradients
+    are added in the order of the slices: the sum does not depend on the number of threads.
 
     Parameters
     ----------
@@ -127,8 +132,54 @@ def of_labels(tensor: Tensor, labels: slice) -> Tensor:
     tensor : Tensor of shape (n_labels, ...)
     labels : slice
     """
-    gradients = _ADDING_UP.get()
-    return tensor[labels] if gradients is None else gradients.rows(tensor, labels)
+    of_slice = _ADDING_UP.get()
+    return tensor[labels] if of_slice is None else of_slice.rows(tensor, labels)
+
+
+class _Slice:
+    """The term of one slice of the labels, and its gradients.
+
+    Parameters
+    ----------
+    labels : slice
+    inputs : dict of int to Tensor
+        Those that need a gradient, by their position.
+    """
+
+    def __init__(self, labels: slice, inputs: dict[int, Tensor]) -> None:
+        self.labels = labels
+        self.inputs = inputs
+        self._positions = {id(tensor): position for position, tensor in inputs.items()}
+        self._taken: dict[int, Tensor] = {}
+
+    def rows(self, tensor: Tensor, labels: slice) -> Tensor:
+        """The rows of a slice, as a leaf that has a gradient of its own."""
+        position = self._positions.get(id(tensor))
+        if position is None or labels != self.labels:
+            return tensor[labels]
+        if position not in self._taken:
+            self._taken[position] = tensor.detach()[labels].requires_grad_()
+        return self._taken[position]
+
+    def compute(self, term: Callable[[slice], Tensor]) -> tuple[Tensor, list[tuple[int, slice, Tensor]]]:
+        """The value of the term, and the gradients of what it has used: position, rows and gradient of each."""
+        token = _ADDING_UP.set(self)
+        try:
+            with torch.enable_grad():
+                value = term(self.labels)
+        finally:
+            _ADDING_UP.reset(token)
+        wanted = [
+            *((position, slice(None), tensor) for position, tensor in self.inputs.items()),
+            *((position, self.labels, rows) for position, rows in self._taken.items()),
+        ]
+        gradients = torch.autograd.grad(value, [leaf for _, _, leaf in wanted], allow_unused=True)
+        found = [
+            (position, rows, gradient)
+            for (position, rows, _), gradient in zip(wanted, gradients, strict=True)
+            if gradient is not None
+        ]
+        return value.detach(), found
 
 
 class _GradientSums:
@@ -149,44 +200,31 @@ class _GradientSums:
             if tensor.requires_grad
         }
         self.used: set[int] = set()
-        self._positions = {id(inputs[position]): position for position in self.sums}
-        self._labels = slice(0)
-        self._taken: dict[int, Tensor] = {}
 
-    def rows(self, tensor: Tensor, labels: slice) -> Tensor:
-        """The rows of a slice, as a leaf that has a gradient of its own."""
-        position = self._positions.get(id(tensor))
-        if position is None or labels != self._labels:
-            return tensor[labels]
-        if position not in self._taken:
-            self._taken[position] = tensor.detach()[labels].requires_grad_()
-        return self._taken[position]
+    def add(self, slices: list[slice], term: Callable[[slice], Tensor]) -> list[Tensor]:
+        """Compute the terms of some slices at the same time, add their gradients in order, and return their values."""
+        inputs = {position: self.inputs[position] for position in self.sums}
 
-    def add(self, labels: slice, term: Callable[[], Tensor]) -> Tensor:
-        """Compute a term, add its gradients to the sums, and return its value."""
-        self._labels, self._taken = labels, {}
-        token = _ADDING_UP.set(self)
-        try:
-            with torch.enable_grad():
-                value = term()
-        finally:
-            _ADDING_UP.reset(token)
-        whole = [(position, self.inputs[position], total) for position, total in self.sums.items()]
-        sliced = [(position, rows, self.sums[position][labels]) for position, rows in self._taken.items()]
-        wanted = [*whole, *sliced]
-        gradients = torch.autograd.grad(value, [leaf for _, leaf, _ in wanted], allow_unused=True)
-        for (position, _, total), gradient in zip(wanted, gradients, strict=True):
-            if gradient is not None:
-                total += gradient
+        def compute(labels: slice) -> tuple[Tensor, list[tuple[int, slice, Tensor]]]:
+            if len(slices) == 1:
+                return _Slice(labels, inputs).compute(term)
+            with one_torch_thread():  # its number is one of every thread, so that each has to set it
+                return _Slice(labels, inputs).compute(term)
+
+        values = []
+        for value, gradients in parallel_map(compute, slices):
+            values.append(value)
+            for position, rows, gradient in gradients:
+                self.sums[position][rows].add_(gradient)
                 self.used.add(position)
-        return value.detach()
+        return values
 
     def results(self) -> list[Tensor | None]:
         """One for every input; None for one that no term has used."""
         return [self.sums[position] if position in self.used else None for position in range(len(self.inputs))]
 
 
-_ADDING_UP: ContextVar[_GradientSums | None] = ContextVar("_ADDING_UP", default=None)
+_ADDING_UP: ContextVar[_Slice | None] = ContextVar("_ADDING_UP", default=None)
 
 
 class _EagerSum(torch.autograd.Function):
@@ -197,11 +235,13 @@ class _EagerSum(torch.autograd.Function):
         shared = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors[:n_shared]]
         gradients = _GradientSums([*shared, *tensors[n_shared:]])
         values: Tensor | None = None
-        for position, labels in enumerate(slices):
-            value = gradients.add(labels, partial(term, labels, *shared))
+        n_at_once = n_threads() if shared[0].device.type == "cpu" else 1
+        for start in range(0, len(slices), n_at_once):
+            found = gradients.add(slices[start : start + n_at_once], lambda labels: term(labels, *shared))
             if values is None:
-                values = value.new_empty(len(slices))
-            values[position] = value
+                values = found[0].new_empty(len(slices))
+            for position, value in enumerate(found, start):
+                values[position] = value
         assert values is not None
         ctx.gradients = gradients.results()
         return values.sum()

@@ -9,6 +9,7 @@ from scipy.sparse.linalg import svds
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize as normalize_rows
 
+from pysldl.backend.threads import matmul
 from pysldl.mapping import RidgeMapping
 from pysldl.topk import top_k_dense
 
@@ -179,7 +180,7 @@ def _products(U: Array, V: Array, neighbors: NDArray[np.int64]) -> Array:
     for start in range(0, len(U), block):
         rows = slice(start, start + block)
         # All products of a block, though most are not wanted: still faster than to gather the rows of V.
-        out[rows] = np.take_along_axis(U[rows] @ V.T, neighbors[rows], axis=1)
+        out[rows] = np.take_along_axis(matmul(U[rows], V.T), neighbors[rows], axis=1)
     return out
 
 

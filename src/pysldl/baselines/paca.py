@@ -67,7 +67,7 @@ class PACA(LabelSpecificRanker):
     scaling : {"minmax", "l2", "none"}
         Decoded features lie in [0, 1]; so should those that are given.
     label_chunk : int or None
-        Labels at a time; None chooses by batch and device. Memory follows it, results do not.
+        Labels at a time; None chooses by batch and device. Memory follows it; results do not, but for rounding.
     half_precision : bool or "auto"
         Products in bfloat16 while training, on a GPU. A CPU would take longer with them, whose time goes elsewhere.
     device, vectorizer, memory_limit, progress, random_state

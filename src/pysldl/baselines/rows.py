@@ -111,7 +111,8 @@ class Rows:
 
         chosen = matrix[rows if isinstance(rows, slice) else rows.cpu().numpy()]
         dense = chosen.toarray() if sparse.issparse(chosen) else chosen
-        return torch.from_numpy(np.require(dense, np.float32, ["C", "W"])).to(self.where)
+        # A copy: torch's memory is always aligned alike, on which the last digits of a product may depend.
+        return torch.tensor(np.asarray(dense, np.float32, order="C"), device=self.where)
 
 
 def batch_bounds(n_rows: int, size: int) -> list[int]:

@@ -9,6 +9,7 @@ from scipy.special import expit
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
 
+from pysldl.backend.threads import single_threaded_blas
 from pysldl.base import LabelRanker
 from pysldl.baselines.calibrate import CALIBRATION_ROWS, held_out_calibration
 from pysldl.baselines.logistic import fit_logistic
@@ -84,6 +85,7 @@ class FeatureNeighbors(LabelRanker):
         self.memory_limit = memory_limit
         self.random_state = random_state
 
+    @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         require_memory(
             2 * 4 * X.shape[0] * X.shape[1],
@@ -99,6 +101,7 @@ class FeatureNeighbors(LabelRanker):
                 self.decoder_.left_out_scores(rows[held], held, rows, Y), Y[held]
             )
 
+    @single_threaded_blas
     def _score_rows(self, X: Any) -> sparse.csr_array:
         return self.decoder_.scores(_dense_rows(X))
 
@@ -140,6 +143,7 @@ class RidgeReadout(LabelRanker):
         self.progress = progress
         self.random_state = random_state
 
+    @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         rng = check_random_state(self.random_state)
         self.mapping_ = RidgeMapping(self.alpha, random_state=int(rng.randint(2**31 - 1)))
@@ -158,6 +162,7 @@ class RidgeReadout(LabelRanker):
             left_out = self.mapping_.leave_one_out(self._score_rows(X[held]), Y[held])
             self.calibration_ = ScoreCalibration().fit(left_out, Y[held])
 
+    @single_threaded_blas
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
         return self.mapping_.predict(normalize_rows(X)).astype(np.float32, copy=False)
 
@@ -200,6 +205,7 @@ class OneVsRestLogistic(LabelRanker):
         self.progress = progress
         self.random_state = random_state
 
+    @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         if not self.C > 0:
             raise DataError(f"C must be positive, but is {self.C!r}.")
@@ -224,6 +230,7 @@ class OneVsRestLogistic(LabelRanker):
         if self.calibrate and self.target_kind_ != "classes":
             self.calibration_ = held_out_calibration(self, X, Y, check_random_state(self.random_state))
 
+    @single_threaded_blas
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
         return expit(normalize_rows(X) @ self.coef_ + self.intercept_).astype(np.float32, copy=False)
 

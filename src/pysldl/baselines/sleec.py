@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
 
+from pysldl.backend.threads import single_threaded_blas
 from pysldl.base import LabelRanker
 from pysldl.baselines.calibrate import held_out_calibration
 from pysldl.baselines.local_embedding import LocalEmbedding
+from pysldl.baselines.neighbors import euclidean_neighbors
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.memory import require_memory
 from pysldl.progress import Progress, ProgressCallback
@@ -33,7 +34,7 @@ class SLEEC(LabelRanker):
     its own clusters, are added up.
 
     The defaults are those of the comparison in the SLDL paper (100 components, 250 and 25 neighbours) and, for what it
-    leaves open, the authors' settings for the data set that these three numbers belong to.
+    leaves open, the authors' settings for the data set that these three numbers belong to, but for ``admm_sweeps``.
 
     Parameters
     ----------
@@ -114,6 +115,7 @@ class SLEEC(LabelRanker):
         self.progress = progress
         self.random_state = random_state
 
+    @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         self._check(*X.shape)
         rng = check_random_state(self.random_state)
@@ -132,6 +134,7 @@ class SLEEC(LabelRanker):
         if self.calibrate and self.target_kind_ != "classes":
             self.calibration_ = held_out_calibration(self, X, Y, rng)
 
+    @single_threaded_blas
     def _score_rows(self, X: Any) -> sparse.csr_array:
         X = self._scaled(X)
         ballots = sparse.csr_array((X.shape[0], self.Y_.shape[0]), dtype=np.float32)
@@ -150,8 +153,7 @@ class SLEEC(LabelRanker):
     ) -> sparse.csr_array:
         """How much each training row says for each of ``rows``: equal shares, but for the breaking of ties."""
         k = min(self.n_neighbors, len(embedding.rows_))
-        search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(embedding.codes_)
-        distances, neighbors = search.kneighbors(embedding.transform(X))
+        distances, neighbors = euclidean_neighbors(embedding.transform(X), embedding.codes_, k)
         total = np.maximum(distances.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
         shares = (1.0 - TIE_BREAK * distances / total) / k
         voters = embedding.rows_[neighbors]

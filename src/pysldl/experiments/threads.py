@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from pysldl.backend.torch_threads import one_torch_thread
 from pysldl.kernels import compiled
 
 __all__ = ["one_thread"]
@@ -22,7 +23,7 @@ def one_thread() -> Iterator[None]:
         if compiled():
             limits.enter_context(_of_numba())
         if "torch" in sys.modules:
-            limits.enter_context(_of_torch())
+            limits.enter_context(one_torch_thread())
         limits.enter_context(threadpool_limits(1))  # the last: numba may just have loaded a library
         yield
 
@@ -51,15 +52,3 @@ def _of_numba() -> Iterator[None]:
         yield
     finally:
         numba.set_num_threads(before)
-
-
-@contextmanager
-def _of_torch() -> Iterator[None]:
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
