@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.decoding.means import LabelMeans
-from pysldl.decoding.votes import quality
+from pysldl.decoding.votes import first_best, quality
 from pysldl.exceptions import DataError
 from pysldl.kernels import say_what_is_missing
 from pysldl.kernels.candidates import score_candidates
@@ -81,7 +81,7 @@ class LinearRanker(Stage):
         n_typical: int | None = None,
         C: float = 1.0,
         propensity: tuple[float, float] | None = None,
-        max_epochs: int = 5,
+        max_epochs: int = 100,
         tol: float = 0.1,
         min_weight: float = 0.1,
         held_out: int = 1000,
@@ -240,14 +240,15 @@ class LinearRanker(Stage):
             best = np.take_along_axis(labels, order, axis=1)
             return quality(Y, _padded(best, 5), inv_propensity)
 
-        return max(VOTE_POWERS, key=of_power)
+        return first_best(VOTE_POWERS, of_power)
 
 
 def _mixed(linear: NDArray[np.float32], votes: NDArray[np.float32], power: float) -> NDArray[np.float32]:
+    # In double precision: single-precision exponentials and powers differ from processor to processor.
     with np.errstate(over="ignore"):
-        belief = 1.0 / (1.0 + np.exp(-2.0 * linear))
+        belief = 1.0 / (1.0 + np.exp(-2.0 * linear.astype(np.float64)))
     share = votes / np.maximum(votes.max(axis=1, keepdims=True, initial=0.0), 1e-30)
-    mixed = belief * np.maximum(share, FAINTEST_VOTE) ** np.float32(power)
+    mixed = belief * np.maximum(share, FAINTEST_VOTE).astype(np.float64) ** power
     return np.where(np.isneginf(linear), -np.inf, mixed).astype(np.float32)
 
 

@@ -62,8 +62,8 @@ def say_what_is_missing() -> None:
     """Warn, once, that the plain loops are slow."""
     if not compiled():
         warnings.warn(
-            'numba is not installed, so this runs on one core in SciPy: pip install "pysldl[fast]" makes it several '
-            "times faster.",
+            "numba is not installed: the results are the same, but fitting and searching run on one core and take "
+            'several times as long. To speed them up: pip install "pysldl[fast]".',
             SLDLWarning,
             stacklevel=3,
         )
