@@ -9,9 +9,9 @@ from scipy import sparse
 from pysldl.decoding.means import LabelMeans
 from pysldl.decoding.votes import first_best, quality
 from pysldl.exceptions import DataError
-from pysldl.kernels import say_what_is_missing
+from pysldl.kernels import compiled, say_what_is_missing
 from pysldl.kernels.candidates import score_candidates
-from pysldl.kernels.margins import fit_margins
+from pysldl.kernels.margins import PLAIN_BYTES, PLAIN_ROWS, fit_margins
 from pysldl.kernels.problems import LabelRows, each_once, rows_of_labels
 from pysldl.metrics import inverse_propensity
 from pysldl.stage import Stage
@@ -201,11 +201,15 @@ class LinearRanker(Stage):
         del self.held_rows_, self.held_labels_, self.held_scores_
 
     def memory(self, n_samples: int, n_features: int) -> int:
-        """Bytes at the peak: candidates and votes, the rows of every label, and the dense vectors of every thread."""
+        """Bytes at the peak: candidates and votes, the rows of every label, and the dense vectors of every thread.
+
+        Without numba there are no threads, but the weights and rows of many labels at once.
+        """
         width = self.n_candidates
         width += MOST_FREQUENT if self.n_frequent is None else self.n_frequent
         width += TYPICAL_TRIED if self.n_typical is None else self.n_typical
-        return 20 * n_samples * width + 16 * 9 * n_features
+        work_space = 16 * 9 * n_features if compiled() else PLAIN_BYTES + 64 * PLAIN_ROWS
+        return 20 * n_samples * width + work_space
 
     def _fit_classifiers(self, X: sparse.csr_array, Y: sparse.csr_array, problems: LabelRows) -> None:
         self.W_, self.bias_ = fit_margins(

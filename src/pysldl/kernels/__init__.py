@@ -1,7 +1,9 @@
 """Loops that NumPy cannot express well, compiled by numba where it is installed.
 
-Every loop has a plain NumPy or SciPy twin that gives the same result; :func:`compiled` says which one runs. No loop
-adds up across threads, so results do not depend on their number.
+Every loop has a plain NumPy or SciPy form that solves the same problem with the same parameters to the same tolerance;
+:func:`compiled` says which one runs. Most pairs agree bit for bit, the others up to the rounding of sums that are taken
+in another order: ``tests/contracts/test_backends.py`` states for each how far they may differ. No loop adds up across
+threads, so results do not depend on their number.
 """
 
 import warnings
