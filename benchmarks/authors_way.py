@@ -22,7 +22,7 @@ from stages import stages_watched
 AUTHORS = "authors' way"
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
     'make_sldl("paper")': ("paper", {}),
-    'make_sldl("paper"), 50 steps': ("paper", {"embedding__max_steps": 50, "embedding__tol": 0.0}),
+    'make_sldl("paper"), 50 steps': ("paper", {"embedding__n_steps": 50, "embedding__tol": 0.0}),
     'make_sldl("official")': ("official", {}),
 }
 STAGES = ("graph", "embedding", "mapping", "decoder")

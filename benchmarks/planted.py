@@ -15,7 +15,7 @@ from pysldl.experiments.tables import Cell, Row, Table
 SCHEDULES: dict[str, dict[str, Any]] = {
     "trained": {},
     "trained, truncated rankings": {"graph": "sparse", "reach": 16, "tail": 8, "batch_size": 32},
-    "fifty steps at 1e-3": {"learning_rate": 1e-3, "max_steps": 50, "tol": 0.0},
+    "fifty steps at 1e-3": {"learning_rate": 1e-3, "n_steps": 50, "tol": None},
 }
 
 

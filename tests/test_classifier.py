@@ -16,7 +16,7 @@ from pysldl.metrics import evaluate
 
 def small(**overrides):
     return make_sldl(
-        "paper", embedding__n_components=16, embedding__max_steps=100, embedding__cooccurrence="count", **overrides
+        "paper", embedding__n_components=16, embedding__n_steps=100, embedding__cooccurrence="count", **overrides
     )
 
 
@@ -248,8 +248,8 @@ def test_a_small_memory_limit_takes_the_lean_way_through_every_stage():
     Y = sparse.csr_array((rng.random((1500, 400)) < 0.01).astype(np.float32))
     Y = Y[:, np.asarray(Y.sum(axis=0)).ravel() > 0]
     quick = {"calibrate": False, "random_state": 0}
-    rich = SLDLClassifier(GaussianLabelEmbedding(32, max_steps=2), **quick).fit(X, Y)
-    lean = SLDLClassifier(GaussianLabelEmbedding(32, max_steps=2), memory_limit="8 MB", **quick).fit(X, Y)
+    rich = SLDLClassifier(GaussianLabelEmbedding(32, n_steps=2), **quick).fit(X, Y)
+    lean = SLDLClassifier(GaussianLabelEmbedding(32, n_steps=2), memory_limit="8 MB", **quick).fit(X, Y)
     assert (rich.embedding_.graph_, rich.mapping_.solver_) == ("dense", "cholesky")
     assert (lean.embedding_.graph_, lean.mapping_.solver_) == ("sparse", "cg")
     with pytest.raises(MemoryLimitError, match=r"stage for \d+ labels needs about .* raise memory_limit"):

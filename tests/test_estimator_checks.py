@@ -14,7 +14,7 @@ from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding
 
-SMALL = SLDLClassifier(GaussianLabelEmbedding(8, max_steps=20), decoder=NeighborDecoder(3), random_state=0)
+SMALL = SLDLClassifier(GaussianLabelEmbedding(8, n_steps=20), decoder=NeighborDecoder(3), random_state=0)
 
 EXCEPTIONS = {
     "check_classifiers_multilabel_output_format_predict": (
@@ -45,7 +45,7 @@ def test_clone_keeps_every_nested_parameter():
 @pytest.mark.filterwarnings("ignore:.*will never be predicted")
 def test_grid_search_chooses_among_nested_parameters(data):
     search = GridSearchCV(
-        make_sldl("paper", embedding__n_components=8, embedding__max_steps=10),
+        make_sldl("paper", embedding__n_components=8, embedding__n_steps=10),
         {"decoder__n_neighbors": [1, 20]},
         cv=2,
     ).fit(data.X, data.Y)

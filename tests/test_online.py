@@ -129,10 +129,10 @@ def test_conjugate_gradients_go_on_instead_of_starting_again(data):
 
 
 EMBEDDINGS = {
-    "gaussian": GaussianLabelEmbedding(16, max_steps=60),
+    "gaussian": GaussianLabelEmbedding(16, n_steps=60),
     "random": RandomLabelEmbedding(16),
     "svd": SVDLabelEmbedding(16),
-    "vector": VectorLabelEmbedding(16, max_steps=60),
+    "vector": VectorLabelEmbedding(16, n_steps=60),
     "identity": IdentityLabelEmbedding(),
 }
 
@@ -314,7 +314,7 @@ def test_texts_and_classes_learn_on():
 
 
 def test_only_an_online_model_learns_on(data):
-    clf = make_sldl("paper", embedding__n_components=8, embedding__max_steps=5).fit(data.X[:100], data.Y[:100])
+    clf = make_sldl("paper", embedding__n_components=8, embedding__n_steps=5).fit(data.X[:100], data.Y[:100])
     assert not hasattr(clf, "partial_fit") and not hasattr(clf, "training_features_")
     with pytest.raises(NotOnlineError, match="online=True"):
         clf.partial_fit(data.X[:2], data.Y[:2])
@@ -396,7 +396,7 @@ def test_the_caller_s_matrix_is_not_held(data):
 
 def small(**overrides):
     return make_sldl(
-        "paper", embedding__n_components=16, embedding__max_steps=60, online=True, **{"normalize": True} | overrides
+        "paper", embedding__n_components=16, embedding__n_steps=60, online=True, **{"normalize": True} | overrides
     )
 
 

@@ -13,7 +13,7 @@ from pysldl.relations import counted_relations, label_relations
 @pytest.fixture(scope="module")
 def world():
     data = make_asymmetric_multilabel(random_state=0)
-    embedding = GaussianLabelEmbedding(16, cooccurrence="count", max_steps=150, random_state=0).fit(data.Y)
+    embedding = GaussianLabelEmbedding(16, cooccurrence="count", n_steps=150, random_state=0).fit(data.Y)
     return embedding, data.Y, data.label_names
 
 

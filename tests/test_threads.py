@@ -35,7 +35,7 @@ def latent(decoder, ranker=None):
 @pytest.mark.parametrize(
     "classifier",
     [
-        make_sldl("paper", embedding__n_components=32, embedding__max_steps=100),
+        make_sldl("paper", embedding__n_components=32, embedding__n_steps=100),
         make_sldl("accurate"),
         make_sldl("fast"),
         latent(NeighborDecoder(20)),

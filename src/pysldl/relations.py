@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.display import bar, html_table, text_table
-from pysldl.embedding.divergence import kl_divergence
+from pysldl.embedding.divergence import kl_divergence, kl_of_pairs
 from pysldl.embedding.transfer import cooccurrence
-from pysldl.kernels.gaussian_pairs import pair_divergences
 
 __all__ = ["LabelRelation", "Relations", "counted_relations", "label_relations"]
 
@@ -226,7 +225,7 @@ def _nearest_of_linked(mu: NDArray[Any], log_var: NDArray[Any], A: sparse.csr_ar
 
 def _of_pairs(mu: NDArray[Any], log_var: NDArray[Any], source: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
     """KL(source ‖ target) of every pair."""
-    return pair_divergences(mu, np.exp(-log_var), log_var.sum(axis=1), source, target[:, None]).ravel()
+    return kl_of_pairs(mu, log_var, source, target)
 
 
 def _row(matrix: sparse.csr_array, row: int) -> NDArray[np.integer]:

@@ -58,7 +58,7 @@ def test_stages_are_watched_and_left_as_they_were():
     from stages import stages_watched
 
     world = make_asymmetric_multilabel(200, 60, 20)
-    classifier = make_sldl("paper", embedding__n_components=4, embedding__max_steps=5)
+    classifier = make_sldl("paper", embedding__n_components=4, embedding__n_steps=5)
     before = GaussianLabelEmbedding.fit
     clock = Clock()
     with stages_watched(clock, classifier), clock("fit"):

@@ -61,7 +61,7 @@ def test_the_latent_way_takes_the_sparse_graph(monkeypatch):
     import scaling
 
     assert scaling.read_pipeline("latent").embedding.graph == "sparse"
-    short = scaling.PIPELINES["latent"].replace("128", "4, max_steps=3")
+    short = scaling.PIPELINES["latent"].replace("128", "4, n_steps=3")
     monkeypatch.setitem(scaling.PIPELINES, "latent", short)
     options = {"preset": "latent", "rows": 120, "test_rows": 20, "features": 400, "labels": 500, "exponent": 1.0}
     found = scaling.measure(options)

@@ -25,7 +25,7 @@ def data():
 @pytest.fixture(scope="module")
 def folder(data, tmp_path_factory):
     train = data.split("train")
-    clf = make_sldl("blend", embedding__n_components=32, embedding__max_steps=100, online=True)
+    clf = make_sldl("blend", embedding__n_components=32, embedding__n_steps=100, online=True)
     clf.fit(train.X, train.Y, label_names=data.label_names)
     path = tmp_path_factory.mktemp("card") / "<world>"
     save_model(clf, path, extra={"data": "a & b", "split": "train", "n_samples": clf.n_samples_})

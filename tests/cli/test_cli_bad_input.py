@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-QUICK = ["--set", "embedding.max_steps=5", "--set", "embedding.n_components=4"]
+QUICK = ["--set", "embedding.n_steps=5", "--set", "embedding.n_components=4"]
 
 
 @pytest.fixture

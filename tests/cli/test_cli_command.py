@@ -86,7 +86,7 @@ def test_interrupt(monkeypatch, capsys):
 def test_warnings_are_one_line(sldl, world, files, tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("3 2 3\n0 0:1\n1 1:1\n0 0:2\n")
-    done = sldl("fit", path, "--model", tmp_path / "m", "--set", "embedding.max_steps=3", "--json")
+    done = sldl("fit", path, "--model", tmp_path / "m", "--set", "embedding.n_steps=3", "--json")
     assert done.code == 0 and done.document["n_labels_seen"] == 2
     warned = [line for line in done.err.splitlines() if line.startswith("warning: ")]
     assert len(warned) == 2 and "never be predicted" in warned[0] and "n_neighbors" in warned[1]
@@ -96,7 +96,7 @@ def test_bars_on_a_terminal(files, tmp_path):
     """A fit whose standard error is a terminal draws a bar for the stage; otherwise none is drawn."""
     pty = pytest.importorskip("pty")
     reader, terminal = pty.openpty()
-    command = [*SLDL, "fit", files["npz"], "--model", tmp_path / "m", "--set", "embedding.max_steps=300"]
+    command = [*SLDL, "fit", files["npz"], "--model", tmp_path / "m", "--set", "embedding.n_steps=300"]
     done = subprocess.run(command, stderr=terminal, stdout=subprocess.PIPE, env=os.environ | {"TERM": "xterm"})
     os.close(terminal)
     drawn = os.read(reader, 1 << 16).decode(

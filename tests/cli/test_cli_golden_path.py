@@ -11,7 +11,7 @@ from pysldl.datasets import Dataset, write_npz
 from pysldl.metrics import evaluate, inverse_propensity
 from pysldl.persistence import load_model, read_manifest
 
-QUICK = ["--set", "embedding.max_steps=30", "--set", "embedding__n_components=16"]
+QUICK = ["--set", "embedding.n_steps=30", "--set", "embedding__n_components=16"]
 
 
 @pytest.mark.parametrize("format", ["npz", "xc", "jsonl", "arff"])
@@ -48,7 +48,7 @@ def test_fit_predict_evaluate_inspect(sldl, files, world, tmp_path, format):
 
 def test_fit_is_the_library_s_fit(model, world):
     train, test = world.split("train"), world.split("test")
-    expected = make_sldl("paper", embedding__max_steps=30, embedding__n_components=16).fit(train.X, train.Y)
+    expected = make_sldl("paper", embedding__n_steps=30, embedding__n_components=16).fit(train.X, train.Y)
     labels, _ = load_model(model).predict_topk(test.X, 5)
     np.testing.assert_array_equal(labels, expected.predict_topk(test.X, 5)[0])
     assert load_model(model).feature_names_.tolist() == world.feature_names.tolist()

@@ -16,11 +16,11 @@ from pysldl.embedding import (
 from pysldl.exceptions import DataError
 
 EMBEDDINGS = {
-    "gaussian": GaussianLabelEmbedding(8, max_steps=40, random_state=0),
-    "counted": GaussianLabelEmbedding(8, max_steps=40, cooccurrence="count", random_state=0),
-    "without asymmetry": GaussianLabelEmbedding(8, max_steps=10, divergence="js", random_state=0),
-    "official": GaussianLabelEmbedding(8, max_steps=40, objective="official", random_state=0),
-    "without gaussians": VectorLabelEmbedding(8, max_steps=40, random_state=0),
+    "gaussian": GaussianLabelEmbedding(8, n_steps=40, random_state=0),
+    "counted": GaussianLabelEmbedding(8, n_steps=40, cooccurrence="count", random_state=0),
+    "without asymmetry": GaussianLabelEmbedding(8, n_steps=10, divergence="js", random_state=0),
+    "official": GaussianLabelEmbedding(8, n_steps=40, objective="official", random_state=0),
+    "without gaussians": VectorLabelEmbedding(8, n_steps=40, random_state=0),
     "random": RandomLabelEmbedding(8, random_state=0),
     "svd": SVDLabelEmbedding(8, random_state=0),
     "identity": IdentityLabelEmbedding(),

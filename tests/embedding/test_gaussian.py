@@ -29,7 +29,7 @@ def test_fifty_small_steps_learn_no_direction(world, cooccurrence):
     found = []
     for seed in range(5):
         short = GaussianLabelEmbedding(
-            cooccurrence=cooccurrence, learning_rate=1e-3, max_steps=50, tol=0, random_state=seed
+            cooccurrence=cooccurrence, learning_rate=1e-3, n_steps=50, tol=None, random_state=seed
         ).fit(world.Y)
         found.append(world.recovered(short.divergences()))
     assert 0.35 < np.mean([start["direction"] for start in found]) < 0.65
@@ -38,30 +38,30 @@ def test_fifty_small_steps_learn_no_direction(world, cooccurrence):
 
 def test_loss_falls_and_progress_is_reported(world):
     steps = []
-    embedding = GaussianLabelEmbedding(32, max_steps=200, tol=0, random_state=0).fit(world.Y, progress=steps.append)
+    embedding = GaussianLabelEmbedding(32, n_steps=200, tol=None, random_state=0).fit(world.Y, progress=steps.append)
     assert embedding.losses_[-1] < 0.7 * embedding.losses_[0]
     assert [p.step for p in steps] == list(range(1, 201))
     assert steps[-1].loss == embedding.losses_[-1] and steps[0].stage == "embedding"
 
 
 def test_stops_when_the_loss_stops_falling(world):
-    embedding = GaussianLabelEmbedding(2, tol=0.05, patience=10, max_steps=5000, random_state=0).fit(world.Y)
+    embedding = GaussianLabelEmbedding(2, tol=0.05, patience=10, n_steps=5000, random_state=0).fit(world.Y)
     assert embedding.converged_ and len(embedding.losses_) < 5000
 
 
 def test_unseen_labels_do_not_change_the_others(world):
     n = world.Y.shape[0]
     gaps = sparse.hstack([world.Y, sparse.csr_array((n, 2), dtype=np.float32)], format="csr")
-    with_gaps = GaussianLabelEmbedding(8, max_steps=20, random_state=0).fit(gaps)
+    with_gaps = GaussianLabelEmbedding(8, n_steps=20, random_state=0).fit(gaps)
     assert not with_gaps.components_[-2:].any()
     assert with_gaps.components_[:-2].all()
 
 
 def test_js_ablation_is_symmetric_in_what_it_orders(world):
-    embedding = GaussianLabelEmbedding(8, divergence="js", max_steps=30, random_state=0).fit(world.Y)
+    embedding = GaussianLabelEmbedding(8, divergence="js", n_steps=30, random_state=0).fit(world.Y)
     assert embedding.losses_[-1] < embedding.losses_[0]
 
 
 def test_vector_ablation_reproduces_the_transfer_matrix_better_than_chance(world):
-    embedding = VectorLabelEmbedding(32, max_steps=200, random_state=0).fit(world.Y)
+    embedding = VectorLabelEmbedding(32, n_steps=200, random_state=0).fit(world.Y)
     assert embedding.losses_[-1] < 0.5 * embedding.losses_[0]

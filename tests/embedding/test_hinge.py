@@ -21,5 +21,5 @@ def test_the_derivative_is_that_of_the_loss_in_either_memory_order():
 
 def test_the_authors_objective_descends():
     Y = (np.random.default_rng(1).random((80, 12)) < 0.3).astype(float)
-    embedding = GaussianLabelEmbedding(4, objective="official", max_steps=30, tol=0, random_state=0).fit(Y)
+    embedding = GaussianLabelEmbedding(4, objective="official", n_steps=30, tol=None, random_state=0).fit(Y)
     assert embedding.losses_[-1] < 0.8 * embedding.losses_[0]

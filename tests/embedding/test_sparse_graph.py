@@ -66,14 +66,15 @@ def test_loss_and_gradient_are_the_dense_ones(graph, divergence):
     n_labels = graph.shape[0]
     mu, log_var = np.random.default_rng(0).normal(size=(2, n_labels, 4))
     dense_loss, G = ConsecutiveHinge(rank_labels(transfer_matrix(graph)), margin=0.1)(forward(mu, log_var))
+    dense_loss /= n_labels
     anchors = np.arange(n_labels)
     listed = rank_labels(transfer_matrix(graph))
     loss, rows, *gradients = ranking_gradient(
         Gaussians(mu, log_var), anchors, listed, 0.1, symmetric=divergence == "js"
     )
-    assert loss == pytest.approx(dense_loss, rel=1e-10) and (rows == anchors).all()
+    assert loss == pytest.approx(dense_loss, rel=1e-6) and (rows == anchors).all()
     for found, expected in zip(gradients, backward(G, mu, log_var), strict=True):
-        np.testing.assert_allclose(found, expected, atol=1e-9)
+        np.testing.assert_allclose(found, expected / n_labels, atol=1e-9)
 
 
 def test_gradient_of_a_batch_is_that_of_its_anchors(graph):
@@ -93,13 +94,13 @@ def test_gradient_of_a_batch_is_that_of_its_anchors(graph):
         full = np.zeros_like(mu)
         full[rows] = gradient
         for row in range(len(mu)):
-            slope = (loss_at(which, row, 1, 1e-6) - loss_at(which, row, 1, -1e-6)) / 2e-6
-            assert slope == pytest.approx(full[row, 1], abs=1e-5)
+            slope = (loss_at(which, row, 1, 1e-3) - loss_at(which, row, 1, -1e-3)) / 2e-3
+            assert slope == pytest.approx(full[row, 1], abs=1e-3)
 
 
 @pytest.mark.parametrize("divergence", ["kl", "js"])
 def test_uncut_embedding_follows_the_dense_one(world, divergence):
-    settings = {"divergence": divergence, "max_steps": 15, "tol": 0, "random_state": 0}
+    settings = {"divergence": divergence, "n_steps": 15, "tol": None, "random_state": 0}
     dense = GaussianLabelEmbedding(16, graph="dense", **settings).fit(world.Y)
     uncut = GaussianLabelEmbedding(16, graph="sparse", reach=500, tail=500, **settings).fit(world.Y)
     assert (dense.graph_, uncut.graph_) == ("dense", "sparse")
@@ -134,16 +135,15 @@ def test_rankings_list_no_label_twice_and_never_the_anchor(graph):
 
 
 def test_vectors_are_the_dense_ones_where_nothing_is_cut_off(world):
-    E = np.random.default_rng(0).normal(size=(40, 6))
+    E, F = np.random.default_rng(0).normal(size=(2, 40, 6))
     target = np.where(np.random.default_rng(1).random((40, 40)) < 0.2, 0.7, 0.0)
     np.fill_diagonal(target, 0.0)
-    loss, (gradient,) = squared_error(E, target)
-    squares = float((target**2).sum())
-    sparse_loss, (sparse_gradient,) = sparse_squared_error(E, sparse.csr_array(target + target.T), squares)
-    assert sparse_loss == pytest.approx(loss, rel=1e-10)
-    np.testing.assert_allclose(sparse_gradient, gradient, atol=1e-12)
+    dense = squared_error(E, F, target)
+    uncut = sparse_squared_error(E, F, sparse.csr_array(target), sparse.csr_array(target.T))
+    for found, expected in zip(uncut, dense, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
 
-    settings = {"max_steps": 30, "tol": 0, "random_state": 0}
+    settings = {"n_steps": 30, "tol": None, "random_state": 0}
     dense = VectorLabelEmbedding(8, graph="dense", **settings).fit(world.Y)
     uncut = VectorLabelEmbedding(8, graph="sparse", reach=500, **settings).fit(world.Y)
     np.testing.assert_allclose(uncut.components_, dense.components_, atol=1e-4)
@@ -161,9 +161,9 @@ def test_auto_is_sparse_for_many_labels_and_where_the_dense_would_not_fit():
 
 
 def test_embedding_is_sparse_where_only_that_fits(world):
-    assert GaussianLabelEmbedding(4, max_steps=3).fit(world.Y, memory_limit="100 kB").graph_ == "sparse"
-    assert VectorLabelEmbedding(4, max_steps=3).fit(world.Y, memory_limit="100 kB").graph_ == "sparse"
-    assert GaussianLabelEmbedding(4, max_steps=3).fit(world.Y).graph_ == "dense"
+    assert GaussianLabelEmbedding(4, n_steps=3).fit(world.Y, memory_limit="100 kB").graph_ == "sparse"
+    assert VectorLabelEmbedding(4, n_steps=3).fit(world.Y, memory_limit="100 kB").graph_ == "sparse"
+    assert GaussianLabelEmbedding(4, n_steps=3).fit(world.Y).graph_ == "dense"
 
 
 def test_the_official_objective_needs_all_labels(world):
@@ -180,7 +180,7 @@ def test_memory_is_bounded_by_what_it_states():
     Y = sparse.coo_array((np.ones(labels.size, np.float32), (np.repeat(np.arange(n_rows), 3), labels.ravel())))
     Y = sparse.csr_array(Y, shape=(n_rows, n_labels))
     Y.data[:] = 1.0
-    embedding = GaussianLabelEmbedding(8, reach=16, tail=8, batch_size=256, max_steps=3, random_state=0)
+    embedding = GaussianLabelEmbedding(8, reach=16, tail=8, batch_size=256, n_steps=3, random_state=0)
     clone(embedding).set_params(graph="sparse").fit(Y[:100])  # compiles the loops
     tracemalloc.start()
     embedding.fit(Y)
@@ -191,7 +191,7 @@ def test_memory_is_bounded_by_what_it_states():
 
 
 def test_a_matrix_of_all_divergences_is_refused_where_it_cannot_fit():
-    embedding = GaussianLabelEmbedding(1, graph="sparse", reach=2, tail=2, max_steps=1, random_state=0)
+    embedding = GaussianLabelEmbedding(1, graph="sparse", reach=2, tail=2, n_steps=1, random_state=0)
     Y = sparse.csr_array((np.ones(4, np.float32), [0, 1, 2, 3], [0, 2, 4]), shape=(2, 5_000_000))
     embedding.fit(Y)
     with pytest.raises(MemoryLimitError, match=r"between 5000000 labels .* anchors"):
@@ -200,7 +200,7 @@ def test_a_matrix_of_all_divergences_is_refused_where_it_cannot_fit():
 
 
 def test_labels_that_share_no_row_and_a_label_on_every_row():
-    alone = GaussianLabelEmbedding(4, graph="sparse", reach=4, tail=4, max_steps=5, random_state=0)
+    alone = GaussianLabelEmbedding(4, graph="sparse", reach=4, tail=4, n_steps=5, random_state=0)
     assert np.isfinite(alone.fit(sparse.csr_array(np.eye(30, dtype=np.float32))).components_).all()
     everywhere = np.eye(30, dtype=np.float32)
     everywhere[:, 0] = 1.0

@@ -29,11 +29,11 @@ def small_file(folder: Path, name: str = "small", **changes: Any) -> str:
 
 
 def quick_sldl() -> Any:
-    return make_sldl("paper", embedding__max_steps=30)
+    return make_sldl("paper", embedding__n_steps=30)
 
 
 def other_sldl() -> Any:
-    return make_sldl("paper", embedding__max_steps=31)
+    return make_sldl("paper", embedding__n_steps=31)
 
 
 class Last:

@@ -46,7 +46,7 @@ def test_other_settings_rows_and_parameters_are_refused_and_nothing_is_written(s
     run(source, tmp_path / "a", methods=[QUICK], folds=[0])
     with pytest.raises(DataError, match=r"--merge .*a: holds results of another protocol \(n_folds 3, now 4\)"):
         run(source, tmp_path / "all", methods=[QUICK], protocol=replace(SMALL, n_folds=4), merge=[tmp_path / "a"])
-    with pytest.raises(DataError, match=r"another method quick \(embedding__max_steps 30, now 31\)"):
+    with pytest.raises(DataError, match=r"another method quick \(embedding__n_steps 30, now 31\)"):
         run(source, tmp_path / "all", methods=[Method("quick", "SLDL", other_sldl)], merge=[tmp_path / "a"])
     assert not (tmp_path / "all").exists()
     (tmp_path / "other").mkdir()

@@ -114,7 +114,7 @@ def test_results_of_another_version_are_refused(source, tmp_path, monkeypatch):
 
 def test_results_of_a_method_with_other_parameters_are_refused(source, tmp_path):
     run(source, tmp_path / "out", methods=[QUICK], folds=[0])
-    with pytest.raises(DataError, match=r"another method quick \(embedding__max_steps 30, now 31\)"):
+    with pytest.raises(DataError, match=r"another method quick \(embedding__n_steps 30, now 31\)"):
         run(source, tmp_path / "out", methods=[Method("quick", "SLDL", other_sldl)])
 
 

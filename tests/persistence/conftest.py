@@ -29,7 +29,7 @@ def X() -> Any:  # noqa: N802
 def model() -> SLDLClassifier:
     X, Y = small_data()
     classifier = SLDLClassifier(
-        GaussianLabelEmbedding(4, max_steps=50), decoder=NeighborDecoder(n_neighbors=5), random_state=0
+        GaussianLabelEmbedding(4, n_steps=50), decoder=NeighborDecoder(n_neighbors=5), random_state=0
     )
     return classifier.fit(X, Y, label_names=["sky", "cloud", "Straße", "猫", "день"])
 

@@ -34,7 +34,7 @@ MODELS = {
     "features and ranker": SLDLClassifier(decoder=FeatureNeighborDecoder(10), ranker=LinearRanker(), online=True),
     "features": SLDLClassifier(decoder=FeatureNeighborDecoder(10)),
     "codes": SLDLClassifier(
-        GaussianLabelEmbedding(4, max_steps=20), RidgeMapping(fit_intercept=True), NeighborDecoder(10)
+        GaussianLabelEmbedding(4, n_steps=20), RidgeMapping(fit_intercept=True), NeighborDecoder(10)
     ),
     "both, and read-out": SLDLClassifier(
         IdentityLabelEmbedding(), decoder=BlendDecoder(JointNeighborDecoder(10), LinearReadout())

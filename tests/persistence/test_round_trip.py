@@ -92,8 +92,8 @@ def assert_same(found: Any, expected: Any) -> None:
 
 
 EMBEDDINGS = [
-    GaussianLabelEmbedding(4, max_steps=20, random_state=0),
-    VectorLabelEmbedding(4, max_steps=20, random_state=0),
+    GaussianLabelEmbedding(4, n_steps=20, random_state=0),
+    VectorLabelEmbedding(4, n_steps=20, random_state=0),
     RandomLabelEmbedding(4, random_state=0),
     SVDLabelEmbedding(3, random_state=0),
     IdentityLabelEmbedding(),
@@ -156,7 +156,7 @@ def test_classifier(model: SLDLClassifier, X: Any, mmap: bool, verify: bool, tmp
 def test_presets(preset: str, X: Any, tmp_path: Path) -> None:
     labels = [["sky", "cloud"] if row.sum() > 5 else ["sky"] for row in X]
     labels[0] = []
-    model = make_sldl(preset, embedding__n_components=3, embedding__max_steps=5).fit(X, labels)
+    model = make_sldl(preset, embedding__n_components=3, embedding__n_steps=5).fit(X, labels)
     found = reloaded(model, tmp_path)
     assert_same(found.decision_function(X), model.decision_function(X))
     assert found.predict(X) == model.predict(X)
@@ -172,14 +172,14 @@ def test_controls(control: str, X: Any, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::pysldl.exceptions.SLDLWarning")
 def test_a_classifier_of_classes_keeps_their_type(X: Any, tmp_path: Path) -> None:
     classes = np.arange(len(X)) % 3 + 10
-    model = SLDLClassifier(GaussianLabelEmbedding(2, max_steps=5), random_state=0).fit(X, classes)
+    model = SLDLClassifier(GaussianLabelEmbedding(2, n_steps=5), random_state=0).fit(X, classes)
     assert_same(reloaded(model, tmp_path).predict(X), model.predict(X))
 
 
 @pytest.mark.filterwarnings("ignore::pysldl.exceptions.SLDLWarning")
 def test_a_classifier_of_texts(tmp_path: Path) -> None:
     labels = [["cat"], ["dog"], ["cat", "dog"], ["cat", "dog"], []]
-    model = SLDLClassifier(GaussianLabelEmbedding(2, max_steps=5), random_state=0).fit(TEXTS, labels)
+    model = SLDLClassifier(GaussianLabelEmbedding(2, n_steps=5), random_state=0).fit(TEXTS, labels)
     found = reloaded(model, tmp_path)
     queries = ["a cat", "собака", ""]
     assert_same(found.decision_function(queries), model.decision_function(queries))

@@ -41,7 +41,7 @@ def text_model(world: SyntheticDataset, tmp_path_factory: pytest.TempPathFactory
     path = tmp_path_factory.mktemp("models") / "texts"
     texts = [" ".join(world.feature_names[world.X[[row]].indices]) for row in range(200)]
     labels = [world.label_names[world.Y[[row]].indices].tolist() for row in range(200)]
-    embedding = GaussianLabelEmbedding(n_components=16, max_steps=50)
+    embedding = GaussianLabelEmbedding(n_components=16, n_steps=50)
     save_model(SLDLClassifier(embedding, random_state=0).fit(texts, labels), path)
     return path
 

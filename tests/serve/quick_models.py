@@ -11,7 +11,7 @@ def fitted(
     world: SyntheticDataset, rows: Any, *, names: bool = True, seed: int = 0, online: bool = False
 ) -> SLDLClassifier:
     """A quick model of a part of the world."""
-    embedding = GaussianLabelEmbedding(n_components=16, max_steps=100, cooccurrence="count")
+    embedding = GaussianLabelEmbedding(n_components=16, n_steps=100, cooccurrence="count")
     classifier = SLDLClassifier(embedding, random_state=seed, online=online)
     part = world.subset(rows)
     return classifier.fit(

@@ -92,7 +92,7 @@ def _few_steps(world: SyntheticDataset, n_components: int, seed: int) -> Directi
     found = []
     for start in range(STARTS):
         embedding = GaussianLabelEmbedding(
-            n_components, learning_rate=1e-3, max_steps=50, tol=0.0, random_state=seed + start
+            n_components, learning_rate=1e-3, n_steps=50, tol=None, random_state=seed + start
         )
         found.append(_directions("", world, embedding.fit(Y)))
     return Directions(

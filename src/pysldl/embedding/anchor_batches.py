@@ -1,19 +1,27 @@
 """The ranking loss minimised a few anchors at a time; only the labels that they rank move."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from pysldl.backend import exact
+from pysldl.embedding.descent import DescentResult
+from pysldl.embedding.divergence import TERM_BITS
 from pysldl.embedding.hinge import consecutive_violations
 from pysldl.embedding.truncated import TruncatedRanking
-from pysldl.kernels.gaussian_pairs import pair_divergences, pull_anchors, pull_labels
+from pysldl.kernels.gaussian_pairs import js_of_pairs, js_pull_anchors, js_pull_labels, pair_products
+from pysldl.kernels.products import sparse_times
 from pysldl.kernels.row_adam import BETA1, BETA2, move_rows
 from pysldl.progress import Progress, ProgressCallback
 
 __all__ = ["BatchDescent", "Gaussians", "ranking_gradient"]
 
 Labels = NDArray[np.integer]
+SINGLE_BITS = 23  # that a number in single precision holds, whatever its sign
+ROWS_AT_ONCE = 1 << 14
 
 
 class Gaussians:
@@ -21,32 +29,37 @@ class Gaussians:
 
     Attributes
     ----------
-    mu, log_var, precision : ndarrays of shape (n_labels, n_components), float32
-    log_volume : ndarray of shape (n_labels,), float32
+    mu, log_var, precision : ndarrays of shape (n_labels, n_components), float64
+    log_volume, scaled_norm : ndarrays of shape (n_labels,), float64
+        Sums of the log-variances and of ``mu² / variance``.
     """
 
-    def __init__(self, mu: NDArray[np.float32], log_var: NDArray[np.float32]) -> None:
-        self.mu, self.log_var = mu, log_var
-        self.precision = np.exp(-log_var)
-        self.log_volume = log_var.sum(axis=1)
+    def __init__(self, mu: NDArray[np.floating], log_var: NDArray[np.floating]) -> None:
+        self.mu, self.log_var = mu.astype(np.float64), log_var.astype(np.float64)
+        self.precision = np.empty_like(self.mu)
+        self.log_volume, self.scaled_norm = np.empty(len(mu)), np.empty(len(mu))
+        for start in range(0, len(mu), ROWS_AT_ONCE):
+            self.refresh(np.arange(start, min(start + ROWS_AT_ONCE, len(mu))))
 
     def refresh(self, rows: Labels) -> None:
-        """Bring what is derived up to date after the log-variances of ``rows`` moved."""
-        log_var = self.log_var[rows]
-        self.log_volume[rows] = log_var.sum(axis=1)
-        self.precision[rows] = np.exp(-log_var)
+        """Bring what is derived up to date after ``rows`` moved."""
+        mu, log_var = self.mu[rows], self.log_var[rows]
+        precision = exact.exp(-log_var)
+        self.precision[rows] = precision
+        self.log_volume[rows] = exact.round_to_bits(log_var, TERM_BITS, axis=1).sum(axis=1)
+        self.scaled_norm[rows] = exact.round_to_bits(mu * mu * precision, TERM_BITS, axis=1).sum(axis=1)
 
 
 def ranking_gradient(
     gaussians: Gaussians, anchors: Labels, listed: Labels, margin: float, *, symmetric: bool = False
-) -> tuple[float, Labels, NDArray[np.float32], NDArray[np.float32]]:
+) -> tuple[float, Labels, NDArray[np.float64], NDArray[np.float64]]:
     """The ranking loss (Eq. 7) of some anchors, and its gradient by the labels that it moves.
 
     Parameters
     ----------
     anchors : ndarray of shape (n_anchors,)
     listed : ndarray of shape (n_anchors, n_listed)
-        Labels in the order in which each anchor shall have them; -1 behind the end.
+        Labels in the order in which each anchor should have them; -1 behind the end.
     margin : float
     symmetric : bool
         Jensen-Shannon instead of Kullback-Leibler divergence.
@@ -60,22 +73,82 @@ def ranking_gradient(
     by_mu, by_log_var : ndarrays of shape (n_rows, n_components)
     """
     g = gaussians
-    D = pair_divergences(g.mu, g.precision, g.log_volume, anchors, listed, symmetric=symmetric)
-    total, directions = consecutive_violations(D, margin, there=listed >= 0)
-    pull = directions * D.dtype.type(1.0 / len(anchors))
-    of_anchors = pull_anchors(pull, g.mu, g.precision, anchors, listed, symmetric=symmetric)
+    if symmetric:
+        D = js_of_pairs(g.mu, g.precision, g.log_volume, anchors, listed)
+    else:
+        D = _kl_of_listed(g, anchors, listed)
+    total, pulls = consecutive_violations(D, margin, there=listed >= 0)
+    source, slot = np.nonzero(pulls)
+    label = listed[source, slot]
+    rows = np.union1d(anchors, label)
+    if symmetric:
+        gradients = _js_gradients(g, anchors, listed, pulls, rows)
+    else:
+        G = sparse.csr_array(
+            (pulls[source, slot].astype(np.float64), (source, np.searchsorted(rows, label))),
+            shape=(len(anchors), len(rows)),
+        )
+        gradients = _kl_gradients(g, anchors, rows, G)
+    for gradient in gradients:
+        gradient /= len(anchors)
+    return total / len(anchors), rows, *gradients
 
-    source, slot = np.nonzero(directions)
+
+def _kl_of_listed(g: Gaussians, anchors: Labels, listed: Labels) -> NDArray[np.float64]:
+    """KL(anchor ‖ label) of every listed label: two exact sums of products, as in ``kl_divergence``."""
+    labels, places = np.unique(listed, return_inverse=True)
+    n_none = int(labels[0] < 0)
+    labels, places = labels[n_none:], (places.reshape(listed.shape) - n_none).astype(np.int32)
+    bits = min(exact.product_bits(g.mu.shape[1]), SINGLE_BITS)
+
+    def rounded(x: NDArray[np.float64]) -> NDArray[np.float32]:
+        return exact.round_to_bits(x, bits, axis=1).astype(np.float32)  # exact: so few bits fit
+
+    second_moment = 1.0 / g.precision[anchors] + g.mu[anchors] ** 2
+    twice = pair_products(rounded(second_moment), rounded(g.precision[labels]), places)
+    twice += pair_products(rounded(-2.0 * g.mu[anchors]), rounded(g.mu[labels] * g.precision[labels]), places)
+    twice += (g.log_volume + g.scaled_norm)[listed]
+    twice -= g.log_volume[anchors, None] + g.mu.shape[1]
+    return np.where(listed < 0, 0.0, 0.5 * twice)
+
+
+def _kl_gradients(
+    g: Gaussians, anchors: Labels, rows: Labels, G: sparse.csr_array
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gradients of ``sum(G * KL(anchor ‖ label))`` by ``rows``, where G (n_anchors, n_rows) holds integers."""
+    width = g.mu.shape[1]
+    bits = exact.MANTISSA - 3 - max(G.shape).bit_length()
+    mu, precision = g.mu[rows], g.precision[rows]
+    scaled_mu = mu * precision
+    mu_i, variance_i = g.mu[anchors], 1.0 / g.precision[anchors]
+    to_i = sparse_times(G, exact.round_to_bits(np.hstack([precision, scaled_mu]), bits, axis=0))
+    back = sparse.csr_array(G.T)
+    to_j = sparse_times(back, exact.round_to_bits(np.hstack([variance_i + mu_i * mu_i, mu_i]), bits, axis=0))
+    row_sums, column_sums = np.asarray(G.sum(axis=1))[:, None], np.asarray(G.sum(axis=0))[:, None]
+    by_mu = column_sums * scaled_mu - precision * to_j[:, width:]
+    by_log_var = 0.5 * column_sums * (1 - mu * scaled_mu) + scaled_mu * to_j[:, width:]
+    by_log_var -= 0.5 * precision * to_j[:, :width]
+    at = np.searchsorted(rows, anchors)
+    by_mu[at] += mu_i * to_i[:, :width] - to_i[:, width:]
+    by_log_var[at] += 0.5 * (variance_i * to_i[:, :width] - row_sums)
+    return by_mu, by_log_var
+
+
+def _js_gradients(
+    g: Gaussians, anchors: Labels, listed: Labels, pulls: NDArray[np.int8], rows: Labels
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same for the Jensen-Shannon divergence."""
+    of_anchors = js_pull_anchors(pulls.astype(np.float64), g.mu, g.precision, anchors, listed)
+    source, slot = np.nonzero(pulls)
     label = listed[source, slot]
     by_label = np.argsort(label, kind="stable")
-    source, label, weight = source[by_label], label[by_label], pull[source, slot][by_label]
-    rows = np.union1d(anchors, label)
+    source, label, weight = source[by_label], label[by_label], pulls[source, slot][by_label].astype(np.float64)
     starts = np.searchsorted(label, np.append(rows, g.mu.shape[0]))
-    gradients = pull_labels(starts, source, weight, rows, g.mu, g.precision, anchors, symmetric=symmetric)
+    gradients = js_pull_labels(starts, source, weight, rows, g.mu, g.precision, anchors)
     at = np.searchsorted(rows, anchors)
     for gradient, of_anchor in zip(gradients, of_anchors, strict=True):
         gradient[at] += of_anchor
-    return total / len(anchors), rows, *gradients
+    return gradients
 
 
 @dataclass(frozen=True)
@@ -83,28 +156,28 @@ class BatchDescent:
     """Adam over batches of anchors, with the state and the number of steps of every label apart.
 
     A label moves when it is an anchor of the batch or stands on the wrong side of one. With all anchors in one batch
-    this is :class:`~pysldl.embedding.descent.Descent` but for the best parameters, which are not kept apart here.
+    this is :class:`~pysldl.embedding.descent.Descent`, except that the parameters of the lowest loss are not kept.
 
     Parameters
     ----------
     learning_rate, weight_decay : float
-    max_steps : int
-        Cap on the number of batches.
-    tol, patience : float, int
+    n_steps : int
+        Number of batches; with ``tol`` the largest number.
+    tol, patience : float or None, int
         Stop when the mean loss of a pass over all anchors has not fallen by the fraction ``tol`` during ``patience``
-        batches, and at least one pass; ``tol=0`` runs all steps.
+        batches, and at least one pass; None takes all steps.
     batch_size : int
         Anchors at a time.
     """
 
     learning_rate: float
-    max_steps: int
-    tol: float
+    n_steps: int
+    tol: float | None
     patience: int
     batch_size: int
     weight_decay: float = 0.0
 
-    def minimise(
+    def minimize(
         self,
         gaussians: Gaussians,
         ranking: TruncatedRanking,
@@ -113,40 +186,46 @@ class BatchDescent:
         *,
         symmetric: bool = False,
         progress: ProgressCallback | None = None,
-    ) -> tuple[list[float], bool]:
-        """Move ``gaussians`` in place; returns the loss of every batch, and whether it stopped falling."""
+        path: Sequence[int] = (),
+    ) -> DescentResult:
+        """Move ``gaussians`` in place; ``path`` asks for copies after so many steps, ascending."""
         n_labels = ranking.n_labels
-        parameters = (gaussians.mu, gaussians.log_var)
+        parameters = [gaussians.mu, gaussians.log_var]
         first = [np.zeros_like(p) for p in parameters]
         second = [np.zeros_like(p) for p in parameters]
+        kept = [[p.copy() for p in parameters] for n in path if n == 0]
         steps = np.zeros(n_labels, dtype=np.int32)
+        rate_after = self._rates()
         losses: list[float] = []
         best, since = np.inf, 0
-        while len(losses) < self.max_steps:
+        while len(losses) < self.n_steps:
             before = len(losses)
             order = rng.permutation(n_labels) if self.batch_size < n_labels else np.arange(n_labels)
             for start in range(0, n_labels, self.batch_size):
-                if len(losses) == self.max_steps:
+                if len(losses) == self.n_steps:
                     break
                 anchors = order[start : start + self.batch_size]
                 listed = ranking.of(anchors, rng)
                 loss, rows, *gradients = ranking_gradient(gaussians, anchors, listed, margin, symmetric=symmetric)
                 losses.append(loss)
                 if progress is not None:
-                    progress(Progress("embedding", len(losses), self.max_steps, loss))
+                    progress(Progress("embedding", len(losses), self.n_steps, loss))
                 steps[rows] += 1
-                rates = self._rates(steps[rows], len(losses))
+                rates = rate_after[steps[rows]]
                 for p, m, v, gradient in zip(parameters, first, second, gradients, strict=True):
                     move_rows(p, m, v, rows, gradient, rates, 1.0 - self.learning_rate * self.weight_decay)
                 gaussians.refresh(rows)
+                kept.extend([p.copy() for p in parameters] for n in path if n == len(losses))
             mean = float(np.mean(losses[before:]))
-            if self.tol > 0:
+            if self.tol is not None:
                 since = 0 if mean <= best * (1 - self.tol) else since + len(losses) - before
                 best = min(best, mean) if since == 0 else best
                 if since >= self.patience or mean == 0:
-                    return losses, True
-        return losses, False
+                    return DescentResult(parameters, losses, converged=True, path=kept)
+        return DescentResult(parameters, losses, None if self.tol is None else False, kept)
 
-    def _rates(self, steps: NDArray[np.int32], step: int) -> NDArray[np.float32]:
-        corrected = np.sqrt(1 - BETA2 ** steps.astype(np.float64)) / (1 - BETA1 ** steps.astype(np.float64))
-        return (self.learning_rate * corrected).astype(np.float32)
+    def _rates(self) -> NDArray[np.float64]:
+        """The learning rate of a row that makes its first, second, ... step; entry 0 is not used."""
+        ones = np.ones(self.n_steps)  # products one after the other, not powers, of which every library has its own
+        power1, power2 = np.cumprod(BETA1 * ones), np.cumprod(BETA2 * ones)
+        return np.append(0.0, self.learning_rate * np.sqrt(1 - power2) / (1 - power1))

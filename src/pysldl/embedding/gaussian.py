@@ -1,25 +1,36 @@
 """Labels as Gaussians whose divergences follow the label graph: the embedding of the paper."""
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from pysldl.backend import exact
+from pysldl.backend.threads import fixed_order_blas
 from pysldl.device import chosen_device
 from pysldl.embedding.anchor_batches import BatchDescent, Gaussians
-from pysldl.embedding.base import LabelEmbedding, assumed_pairs, normal_rows, seen_labels
-from pysldl.embedding.descent import Descent
-from pysldl.embedding.divergence import js_backward, js_divergence, kl_backward, kl_divergence
+from pysldl.embedding.base import (
+    LabelEmbedding,
+    assumed_pairs,
+    checked_path,
+    normal_rows,
+    seen_labels,
+    warn_not_converged,
+)
+from pysldl.embedding.descent import Descent, DescentResult
+from pysldl.embedding.divergence import gaussian_terms, js_backward, js_divergence, kl_backward, kl_divergence
 from pysldl.embedding.graph import Graph, choose_graph
 from pysldl.embedding.hinge import ConsecutiveHinge
 from pysldl.embedding.reach import reached_labels, walk_memory
 from pysldl.embedding.transfer import Weighting, cooccurrence, rank_labels, transfer_matrix, transfer_rows
 from pysldl.embedding.truncated import TruncatedRanking
 from pysldl.exceptions import DataError
+from pysldl.labels import as_indicator
 from pysldl.memory import require_memory
 from pysldl.progress import ProgressCallback
 
@@ -33,11 +44,11 @@ SAME_FREQUENCY = 32
 
 
 class GaussianLabelEmbedding(LabelEmbedding):
-    """Every label a diagonal Gaussian; its neighbours ordered by KL divergence as the random walk orders them.
+    """Each label as a diagonal Gaussian, whose KL divergences order the other labels as a random walk does.
 
-    Each label is an anchor once: going down its ranking of the remaining labels, each one shall be
-    closer by ``margin`` than the next (Eqs. 7 and 8). Minimised by Adam with closed-form gradients until the
-    loss stops falling.
+    Each label is an anchor once: going down its ranking of the remaining labels, each one should be
+    closer by ``margin`` than the next (Eqs. 7 and 8). The loss is minimized by Adam with closed-form gradients, for
+    a given number of steps. The result has the same bits on every processor and for every number of threads.
 
     Parameters
     ----------
@@ -55,8 +66,16 @@ class GaussianLabelEmbedding(LabelEmbedding):
         variance fall below zero, where its loss is NaN; here it stops at 1e-6.
     walk_steps, discount : int, float
         Length of the random walk, and the factor from one step to the next.
-    learning_rate, weight_decay, max_steps, tol, patience
-        See :class:`~pysldl.embedding.descent.Descent`.
+    learning_rate, weight_decay : float
+        Of Adam; weight decay is decoupled (AdamW).
+    n_steps : int
+        Number of Adam steps. It is a regularizer, like the number of epochs of a network: the loss still falls when
+        the steps end, and codes that are trained to its minimum rank worse than those that are not
+        (``docs/method.md`` has the figure).
+    tol : float or None
+        None takes all steps. A number asks for convergence instead: the descent stops when the lowest loss has not
+        fallen by this fraction during ``patience`` steps, and warns where ``n_steps`` ends it before.
+    patience : int
     init_scale : float, optional
         Standard deviation of the initial means. The Gaussians start ten times as wide, give or take 3 %, so that all
         overlap and every divergence starts small. The larger it is against the learning rate, the less the means
@@ -81,9 +100,9 @@ class GaussianLabelEmbedding(LabelEmbedding):
         Means; zero for labels that never occur in training.
     log_variances_ : ndarray of shape (n_labels, n_components)
     losses_ : list of float
-        The loss after every step.
-    converged_ : bool
-        Whether the loss stopped falling before ``max_steps``.
+        The loss before every step.
+    converged_ : bool or None
+        With ``tol``, whether the loss stopped falling within ``n_steps``.
     graph_ : {"dense", "sparse"}
         The path that was taken.
 
@@ -113,8 +132,8 @@ class GaussianLabelEmbedding(LabelEmbedding):
         discount: float = 0.5,
         learning_rate: float = 1e-2,
         weight_decay: float = 0.0,
-        max_steps: int = 1000,
-        tol: float = 5e-3,
+        n_steps: int = 1000,
+        tol: float | None = None,
         patience: int = 50,
         init_scale: float | None = None,
         graph: Literal["auto", "dense", "sparse"] = "auto",
@@ -132,7 +151,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
         self.discount = discount
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.max_steps = max_steps
+        self.n_steps = n_steps
         self.tol = tol
         self.patience = patience
         self.init_scale = init_scale
@@ -145,21 +164,51 @@ class GaussianLabelEmbedding(LabelEmbedding):
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes at the peak, of the path that :meth:`fit` takes.
 
-        Dense: a dozen (n_labels, n_labels) arrays and the optimiser's copies of the parameters. Sparse: the walk's
+        Dense: a dozen (n_labels, n_labels) arrays and the optimizer's copies of the parameters. Sparse: the walk's
         tables of ``reach`` labels each, the graph, and the copies of the parameters.
         """
         if self._graph_for(n_labels, limit) == "dense":
             return self._dense_memory(n_labels)
         anchors, ranked = min(n_labels, self.batch_size), min(n_labels, self.reach + self.tail)
         touched = min(n_labels, anchors * (1 + ranked))
-        batch = 2 * 4 * self.n_components * touched + 64 * anchors * ranked
-        parameters = 40 * n_labels * self.n_components
+        batch = 40 * self.n_components * touched + 64 * anchors * ranked
+        parameters = 72 * n_labels * self.n_components
         return parameters + batch + walk_memory(n_labels, self.reach, assumed_pairs(n_labels, n_pairs))
 
     def _dense_memory(self, n_labels: int) -> int:
-        return 52 * n_labels**2 + 64 * n_labels * self.n_components
+        return 64 * n_labels**2 + 160 * n_labels * self.n_components
 
-    def divergences(self, anchors: NDArray[np.integer] | None = None) -> NDArray[np.float32]:
+    def fit_path(self, Y: Any, n_steps: Sequence[int], *, memory_limit: int | str | None = None) -> list[Self]:
+        """Fitted embeddings for several numbers of steps, from one descent.
+
+        Parameters
+        ----------
+        Y : indicator of shape (n_samples, n_labels)
+        n_steps : sequence of int
+            Ascending.
+        memory_limit : int or str, optional
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        list of GaussianLabelEmbedding
+            The same, bit for bit, as fitting with each number of steps.
+        """
+        n_steps = checked_path(n_steps, self.tol)
+        longest = clone(self).set_params(n_steps=n_steps[-1])
+        with fixed_order_blas():
+            Y = as_indicator(Y)
+            seen = seen_labels(Y)
+            result = longest._descend(Y, seen, None, memory_limit, n_steps)
+            fitted = []
+            for number, parameters in zip(n_steps, result.path, strict=True):
+                embedding = clone(self).set_params(n_steps=number)
+                embedding.graph_ = longest.graph_
+                embedding._keep(Y.shape[1], seen, DescentResult(parameters, result.losses[:number], None))
+                fitted.append(embedding)
+        return fitted
+
+    def divergences(self, anchors: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
         """KL(N_i ‖ N_j) of the learned Gaussians; [i, j] small and [j, i] large reads "i implies j".
 
         Parameters
@@ -175,73 +224,85 @@ class GaussianLabelEmbedding(LabelEmbedding):
         rows = slice(None) if anchors is None else anchors
         n_labels = len(self.components_[rows])
         advice = "Name fewer labels as anchors."
-        require_memory(8 * n_labels**2, f"The matrix of divergences between {n_labels} labels", advice)
+        require_memory(24 * n_labels**2, f"The matrix of divergences between {n_labels} labels", advice)
         return kl_divergence(self.components_[rows], self.log_variances_[rows])
 
     def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
         seen = seen_labels(Y)
+        result = self._descend(Y, seen, progress, memory_limit)
+        self._keep(Y.shape[1], seen, result)
+        if result.converged is False:
+            warn_not_converged(self.n_steps)
+
+    def _keep(self, n_labels: int, seen: NDArray[np.intp], result: DescentResult) -> None:
+        """Take the end of a descent over the ``seen`` labels for the fitted state."""
+        mu, log_var = result.parameters
+        if self.objective == "official":
+            log_var = exact.log(np.maximum(log_var, SMALLEST_VARIANCE))
+        self.components_ = np.zeros((n_labels, self.n_components), dtype=np.float32)
+        self.log_variances_ = np.zeros_like(self.components_)
+        self.components_[seen] = mu
+        self.log_variances_[seen] = log_var
+        self.losses_, self.converged_ = result.losses, result.converged
+
+    def _descend(
+        self,
+        Y: sparse.csr_array,
+        seen: NDArray[np.intp],
+        progress: ProgressCallback | None,
+        memory_limit: int | str | None,
+        path: Sequence[int] = (),
+    ) -> DescentResult:
+        """Draw the Gaussians of the ``seen`` labels and move them; variances in place of log-variances if official."""
         rng = check_random_state(self.random_state)
         mu = normal_rows(rng, self._scale(), (Y.shape[1], self.n_components), seen)
         self.graph_ = self._graph_for(seen.size, memory_limit)
         A = cooccurrence(Y[:, seen], self.cooccurrence)
-        place = self._place_sparse if self.graph_ == "sparse" else self._place_dense
-        mu, log_var = place(A, mu, rng, progress)
-        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
-        self.log_variances_ = np.zeros_like(self.components_)
-        self.components_[seen] = mu
-        self.log_variances_[seen] = log_var
+        descend = self._descend_sparse if self.graph_ == "sparse" else self._descend_dense
+        return descend(A, mu, rng, progress, path)
 
-    def _place_dense(
+    def _descend_dense(
         self,
         A: sparse.csr_array,
         mu: NDArray[np.float32],
         rng: np.random.RandomState,
         progress: ProgressCallback | None,
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        path: Sequence[int],
+    ) -> DescentResult:
         """Rankings of all labels, all anchors at once."""
         loss_of = self._loss(transfer_matrix(A, self.walk_steps, self.discount))
 
         def loss_of_variances(parameters: list[NDArray[Any]]) -> tuple[float, list[NDArray[Any]]]:
             mu, variance = parameters
             np.maximum(variance, SMALLEST_VARIANCE, out=variance)
-            loss, (grad_mu, grad_log_var) = loss_of(mu, np.log(variance))
+            loss, (grad_mu, grad_log_var) = loss_of(mu, exact.log(variance))
             return loss, [grad_mu, grad_log_var / variance]
 
-        descent = Descent(self.learning_rate, self.max_steps, self.tol, self.patience, weight_decay=self.weight_decay)
+        descent = Descent(self.learning_rate, self.n_steps, self.tol, self.patience, weight_decay=self.weight_decay)
         if self.objective == "official":
             variance = rng.uniform(SMALLEST_VARIANCE, 0.5, mu.shape).astype(np.float32)
-            result = descent.minimise(loss_of_variances, [mu, variance], progress)
-            log_var = np.log(np.maximum(result.parameters[1], SMALLEST_VARIANCE))
-        else:
-            start = [mu, self._initial_log_variances(rng, mu.shape)]
-            result = descent.minimise(lambda parameters: loss_of(*parameters), start, progress)
-            log_var = result.parameters[1]
-        self.losses_, self.converged_ = result.losses, result.converged
-        return result.parameters[0], log_var
+            return descent.minimize(loss_of_variances, [mu, variance], progress, path=path)
+        start = [mu, self._initial_log_variances(rng, mu.shape)]
+        return descent.minimize(lambda parameters: loss_of(*parameters), start, progress, path=path)
 
-    def _place_sparse(
+    def _descend_sparse(
         self,
         A: sparse.csr_array,
         mu: NDArray[np.float32],
         rng: np.random.RandomState,
         progress: ProgressCallback | None,
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        path: Sequence[int],
+    ) -> DescentResult:
         """Rankings of the labels reached, a batch of anchors at a time."""
         reach = reached_labels(A, self.walk_steps, self.discount, self.reach)
         ranking = TruncatedRanking(reach, A, self.tail)
         gaussians = Gaussians(mu, self._initial_log_variances(rng, mu.shape))
         descent = BatchDescent(
-            self.learning_rate,
-            self.max_steps,
-            self.tol,
-            self.patience,
-            self.batch_size,
-            weight_decay=self.weight_decay,
+            self.learning_rate, self.n_steps, self.tol, self.patience, self.batch_size, weight_decay=self.weight_decay
         )
-        self.losses_, self.converged_ = descent.minimise(
-            gaussians, ranking, self.margin, rng, symmetric=self.divergence == "js", progress=progress
+        return descent.minimize(
+            gaussians, ranking, self.margin, rng, symmetric=self.divergence == "js", progress=progress, path=path
         )
-        return gaussians.mu, gaussians.log_var
 
     def _initial_log_variances(self, rng: np.random.RandomState, shape: tuple[int, int]) -> NDArray[np.float32]:
         log_var = np.empty(shape, dtype=np.float32)
@@ -287,7 +348,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
         nearest = placed[np.argsort(-of_group[:, placed].max(axis=0), kind="stable")[:REFERENCES]]
         labels = np.concatenate([group, nearest])
         loss_of = self._loss(np.vstack([of_group[:, labels], transfer_rows(A, nearest, labels, *walk)]))
-        mu, log_var = self.components_[labels], self.log_variances_[labels]
+        mu, log_var = self.components_[labels].astype(np.float64), self.log_variances_[labels].astype(np.float64)
         free = slice(0, group.size)
 
         def loss_of_group(parameters: list[NDArray[Any]]) -> tuple[float, list[NDArray[Any]]]:
@@ -296,7 +357,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
             return loss, [gradient[free] for gradient in gradients]
 
         descent = Descent(self.learning_rate, SETTLING_STEPS, tol=1e-3, patience=20)
-        found = descent.minimise(loss_of_group, [mu[free].copy(), log_var[free].copy()])
+        found = descent.minimize(loss_of_group, [mu[free], log_var[free]])
         self.components_[group], self.log_variances_[group] = found.parameters
 
     def _loss(self, transfer: NDArray[np.float32]) -> Callable[..., tuple[float, list[NDArray[Any]]]]:
@@ -311,9 +372,11 @@ class GaussianLabelEmbedding(LabelEmbedding):
         forward, backward = _DIVERGENCES[self.divergence]
 
         def loss_of(mu: NDArray[Any], log_var: NDArray[Any]) -> tuple[float, list[NDArray[Any]]]:
-            D = forward(mu, log_var)
+            terms = gaussian_terms(mu, log_var)
+            D = forward(terms, slices=1)
             loss, G = hinge(D.T if official else D)
-            return loss, list(backward(G.T if official else G, mu, log_var))
+            gradients = backward(G.T if official else G, terms)
+            return loss / len(mu), [gradient / len(mu) for gradient in gradients]
 
         return loss_of
 

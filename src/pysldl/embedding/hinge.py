@@ -3,11 +3,13 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.kernels.ranking_hinge import ranking_hinge
+
 __all__ = ["ConsecutiveHinge", "consecutive_violations"]
 
 
 class ConsecutiveHinge:
-    """``sum_j [D(i, j) - D(i, j+1) + margin]₊`` along each anchor's ranking, averaged over the anchors.
+    """``sum_j [D(i, j) - D(i, j+1) + margin]₊`` along each anchor's ranking, summed over the anchors.
 
     Parameters
     ----------
@@ -16,37 +18,31 @@ class ConsecutiveHinge:
     margin : float
         The paper's threshold tau.
     related_closer : bool
-        True is the paper: the more related of two neighbours in the ranking has the smaller divergence.
+        True is the paper: the more related of two neighbors in the ranking has the smaller divergence.
         False is the sign of the authors' code, which asks for the opposite.
     """
 
     def __init__(self, ranking: NDArray[np.int32], margin: float, *, related_closer: bool = True) -> None:
-        n_anchors, _ = ranking.shape
-        rows = np.arange(n_anchors, dtype=np.intp)[:, None]
-        self._flat = ranking + rows * n_anchors
+        self._ranking = ranking
         self._margin = margin
         self._sign = 1 if related_closer else -1
 
-    def __call__(self, D: NDArray[np.floating]) -> tuple[float, NDArray[np.floating]]:
-        """Loss, and its derivative with respect to the (n_anchors, n_anchors) divergence matrix ``D``."""
-        n_anchors = D.shape[0]
-        ranked = np.take(D.ravel(), self._flat, mode="clip")
-        loss, pull = consecutive_violations(ranked, self._margin, self._sign)
-        G = np.zeros(D.shape, dtype=D.dtype)  # by rows, also where D is a transpose: ravel must not copy
-        G.ravel()[self._flat] = pull * D.dtype.type(self._sign / n_anchors)
-        return loss / n_anchors, G
+    def __call__(self, D: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Loss, and its derivative by the (n_anchors, n_anchors) divergence matrix ``D``: integers from -1 to 1."""
+        return ranking_hinge(D, self._ranking, self._margin, self._sign)
 
 
 def consecutive_violations(
-    ranked: NDArray[np.floating], margin: float, sign: int = 1, there: NDArray[np.bool_] | None = None
+    ranked: NDArray[np.floating], margin: float, there: NDArray[np.bool_]
 ) -> tuple[float, NDArray[np.int8]]:
-    """How much neighbours in the ranking violate their order in all, and which way each label is to go.
+    """How much neighbors in the ranking violate their order in all, and which way each label is to go.
 
     Parameters
     ----------
     ranked : ndarray of shape (n_anchors, n_ranked)
         Divergences of each anchor to its labels, most related first.
-    there : ndarray of the same shape, optional
+    margin : float
+    there : ndarray of the same shape
         False behind the end of a shorter ranking.
 
     Returns
@@ -56,11 +52,9 @@ def consecutive_violations(
         1 for a label that is pulled in by the pair it leads, -1 for one that is pushed out by the pair it trails.
     """
     violation = ranked[:, :-1] - ranked[:, 1:]
-    violation *= sign
     violation += ranked.dtype.type(margin)
     np.maximum(violation, 0, out=violation)
-    if there is not None:
-        violation *= there[:, 1:]
+    violation *= there[:, 1:]
     active = np.zeros((ranked.shape[0], ranked.shape[1] + 1), dtype=np.int8)
     np.greater(violation, 0, out=active[:, 1:-1], casting="unsafe")
     return float(violation.sum(dtype=np.float64)), active[:, 1:] - active[:, :-1]

@@ -5,19 +5,20 @@ says, for every label, how strongly each other label is related to it. The relat
 a rare label leads to a frequent one more surely than the other way.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.threads import matmul
 from pysldl.kernels import with_small_indices
 from pysldl.kernels.products import sparse_times
 
 __all__ = ["Weighting", "cooccurrence", "normalize_rows", "rank_labels", "transfer_matrix", "transfer_rows"]
 
 Weighting = Literal["binary", "count"]
-WALKED_TOGETHER = 1 << 24
+WALKED_TOGETHER = 1 << 23
 
 
 def cooccurrence(Y: sparse.csr_array, weighting: Weighting = "binary") -> sparse.csr_array:
@@ -50,17 +51,24 @@ def normalize_rows(A: sparse.csr_array) -> sparse.csr_array:
 
 
 def transfer_matrix(A: sparse.csr_array, n_steps: int = 10, discount: float = 0.5) -> NDArray[np.float32]:
-    """Standardised transfer matrix of the discounted random walk (Eqs. 3 to 6).
+    """Standardized transfer matrix of the discounted random walk (Eqs. 3 to 6).
 
     The total starts at P⁽⁰⁾ with weight 1; step ``i`` adds ``discount ** i`` times P⁽ⁱ⁾.
 
     Returns
     -------
     ndarray of shape (n_labels, n_labels), float32
-        Row i: how probable each label is on walks from label i. Rows of isolated labels are zero.
+        Row i: how probable each label is on walks from label i. Rows of isolated labels are zero. Sums are taken in
+        double precision and rounded, so that labels that are equally probable are so on every machine.
     """
-    step = normalize_rows(A).toarray()
-    return _discounted_walk(step, step, n_steps, discount)
+    step = normalize_rows(A.astype(np.float64)).toarray()
+    walk, total, weight = step, step.copy(), 1.0
+    for _ in range(n_steps):
+        walk = matmul(walk, step)
+        weight *= discount
+        total += weight * walk
+    sums = total.sum(axis=1, keepdims=True)
+    return np.divide(total, sums, out=total, where=sums > 0).astype(np.float32)
 
 
 def transfer_rows(
@@ -71,19 +79,19 @@ def transfer_rows(
     discount: float = 0.5,
 ) -> NDArray[np.float32]:
     """Some rows and columns of :func:`transfer_matrix`, of shape (n_rows, n_columns), in bounded memory."""
-    step = normalize_rows(A)
+    step = normalize_rows(A.astype(np.float64))
     back = with_small_indices(sparse.csr_array(step.T))
     found = np.empty((len(rows), len(columns)), dtype=np.float32)
     block = max(1, WALKED_TOGETHER // A.shape[0])
     for first in range(0, len(rows), block):
         part = slice(first, first + block)
         walk = np.ascontiguousarray(step[rows[part]].toarray().T)  # a column each: the product reads whole lines
-        total, weighted, weight = walk.copy(), np.empty_like(walk), np.float32(1.0)
+        total, weighted, weight = walk.copy(), np.empty_like(walk), 1.0
         for _ in range(n_steps):
             walk = sparse_times(back, walk)
-            weight *= np.float32(discount)
+            weight *= discount
             total += np.multiply(walk, weight, out=weighted)
-        sums = total.sum(axis=0, dtype=np.float64)
+        sums = total.sum(axis=0)
         found[part] = np.divide(total, sums, out=total, where=sums > 0)[columns].T
     return found
 
@@ -108,14 +116,3 @@ def rank_labels(P: NDArray[np.floating], *, with_anchor: bool = False) -> NDArra
     n_labels = P.shape[0]
     others = order != np.arange(n_labels, dtype=np.int32)[:, None]
     return order[others].reshape(n_labels, n_labels - 1)
-
-
-def _discounted_walk(start: NDArray[np.float32], step: Any, n_steps: int, discount: float) -> NDArray[np.float32]:
-    """``start`` and its images under ``step``, each weighted less than the one before, with rows of sum 1."""
-    walk, total, weight = start, start.copy(), 1.0
-    for _ in range(n_steps):
-        walk = walk @ step
-        weight *= discount
-        total += np.float32(weight) * walk
-    sums = total.sum(axis=1, keepdims=True, dtype=np.float64)
-    return np.divide(total, sums, out=total, where=sums > 0).astype(np.float32, copy=False)

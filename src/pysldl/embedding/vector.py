@@ -1,38 +1,54 @@
 """Labels as plain vectors: the ablation "without Gaussian embedding"."""
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from pysldl.embedding.base import LabelEmbedding, assumed_pairs, normal_rows, seen_labels
-from pysldl.embedding.descent import Descent
+from pysldl.backend.threads import fixed_order_blas, matmul
+from pysldl.embedding.base import (
+    LabelEmbedding,
+    assumed_pairs,
+    checked_path,
+    normal_rows,
+    seen_labels,
+    warn_not_converged,
+)
+from pysldl.embedding.descent import Descent, DescentResult
 from pysldl.embedding.graph import choose_graph
 from pysldl.embedding.reach import reached_labels, walk_memory
 from pysldl.embedding.transfer import Weighting, cooccurrence, transfer_matrix
+from pysldl.kernels.products import sparse_times
+from pysldl.labels import as_indicator
 from pysldl.progress import ProgressCallback
 
 __all__ = ["VectorLabelEmbedding"]
 
-Loss = Callable[[NDArray[Any]], tuple[float, list[NDArray[Any]]]]
+Array = NDArray[np.float64]
+Loss = Callable[[Array, Array], tuple[float, Array, Array]]
 
 
 class VectorLabelEmbedding(LabelEmbedding):
     """Label vectors whose inner products reproduce the transfer matrix in the least squares sense.
 
     The paper replaces "latent multivariate Gaussian distributions" and the ranking loss "with latent embedding vectors
-    and mean square error" and says no more. Here the squared error is between ``e_i · e_j`` and the transfer
+    and mean square error" and says no more. Here the squared error is between an inner product and the transfer
     probability from i to j, scaled so that the strongest of each row is 1; the pair of a label with itself is left
     out, as in the ranking.
 
     Parameters
     ----------
     n_components, cooccurrence, walk_steps, discount, init_scale, random_state
-    learning_rate, weight_decay, max_steps, tol, patience
+    learning_rate, weight_decay, n_steps, tol, patience
         As in :class:`GaussianLabelEmbedding`.
+    directed : bool
+        True: every label has a source vector e and a target vector f, and ``e_i · f_j`` reproduces the walk from i to
+        j. Only the Gaussians are gone. False: ``e_i · e_j``, which is the same in both directions, so that the
+        direction of the relation is gone too.
     graph, reach
         As there; ``"sparse"`` keeps the ``reach`` strongest probabilities of every label and takes all others for zero.
         No pair is left out or sampled: those with a target of zero have a sum that needs no loop over them.
@@ -40,8 +56,9 @@ class VectorLabelEmbedding(LabelEmbedding):
     Attributes
     ----------
     components_ : ndarray of shape (n_labels, n_components)
+        The source vectors.
     losses_ : list of float
-    converged_ : bool
+    converged_ : bool or None
     graph_ : {"dense", "sparse"}
     """
 
@@ -56,10 +73,11 @@ class VectorLabelEmbedding(LabelEmbedding):
         discount: float = 0.5,
         learning_rate: float = 1e-2,
         weight_decay: float = 0.0,
-        max_steps: int = 1000,
-        tol: float = 5e-3,
+        n_steps: int = 1000,
+        tol: float | None = None,
         patience: int = 50,
         init_scale: float = 0.1,
+        directed: bool = True,
         graph: Literal["auto", "dense", "sparse"] = "auto",
         reach: int = 64,
         random_state: Any = None,
@@ -70,44 +88,86 @@ class VectorLabelEmbedding(LabelEmbedding):
         self.discount = discount
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.max_steps = max_steps
+        self.n_steps = n_steps
         self.tol = tol
         self.patience = patience
         self.init_scale = init_scale
+        self.directed = directed
         self.graph = graph
         self.reach = reach
         self.random_state = random_state
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes at the peak, of the path that :meth:`fit` takes: half a dozen (n_labels, n_labels) arrays or the walk's
-        tables, and the optimiser's copies."""
-        vectors = 40 * n_labels * self.n_components
+        tables, and the optimizer's copies."""
+        vectors = 160 * n_labels * self.n_components
         if self._graph_for(n_labels, limit) == "dense":
             return _dense_memory(n_labels) + vectors
         return (
-            vectors + 16 * n_labels * self.reach + walk_memory(n_labels, self.reach, assumed_pairs(n_labels, n_pairs))
+            vectors + 32 * n_labels * self.reach + walk_memory(n_labels, self.reach, assumed_pairs(n_labels, n_pairs))
         )
 
+    def fit_path(self, Y: Any, n_steps: Sequence[int], *, memory_limit: int | str | None = None) -> list[Self]:
+        """Fitted embeddings for several numbers of steps, from one descent.
+
+        See :meth:`GaussianLabelEmbedding.fit_path <pysldl.embedding.GaussianLabelEmbedding.fit_path>`.
+        """
+        n_steps = checked_path(n_steps, self.tol)
+        longest = clone(self).set_params(n_steps=n_steps[-1])
+        with fixed_order_blas():
+            Y = as_indicator(Y)
+            result = longest._descend(Y, None, memory_limit, n_steps)
+            fitted = []
+            for number, parameters in zip(n_steps, result.path, strict=True):
+                embedding = clone(self).set_params(n_steps=number)
+                embedding.graph_ = longest.graph_
+                embedding._keep(Y, DescentResult(parameters, result.losses[:number], None))
+                fitted.append(embedding)
+        return fitted
+
     def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
+        result = self._descend(Y, progress, memory_limit)
+        self._keep(Y, result)
+        if result.converged is False:
+            warn_not_converged(self.n_steps)
+
+    def _keep(self, Y: sparse.csr_array, result: DescentResult) -> None:
+        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
+        self.components_[seen_labels(Y)] = result.parameters[0]
+        self.losses_, self.converged_ = result.losses, result.converged
+
+    def _descend(
+        self,
+        Y: sparse.csr_array,
+        progress: ProgressCallback | None,
+        memory_limit: int | str | None,
+        path: Sequence[int] = (),
+    ) -> DescentResult:
         seen = seen_labels(Y)
         A = cooccurrence(Y[:, seen], self.cooccurrence)
         self.graph_ = self._graph_for(seen.size, memory_limit)
         loss_of = self._sparse_loss(A) if self.graph_ == "sparse" else self._dense_loss(A)
         rng = check_random_state(self.random_state)
-        start = normal_rows(rng, self.init_scale, (Y.shape[1], self.n_components), seen)
-        descent = Descent(self.learning_rate, self.max_steps, self.tol, self.patience, weight_decay=self.weight_decay)
-        result = descent.minimise(lambda parameters: loss_of(parameters[0]), [start], progress)
-        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
-        self.components_[seen] = result.parameters[0]
-        self.losses_ = result.losses
-        self.converged_ = result.converged
+        shape = (Y.shape[1], self.n_components)
+        start = [normal_rows(rng, self.init_scale, shape, seen) for _ in range(1 + self.directed)]
+
+        def directed(parameters: list[Array]) -> tuple[float, list[Array]]:
+            loss, by_source, by_target = loss_of(*parameters)
+            return loss, [by_source, by_target]
+
+        def symmetric(parameters: list[Array]) -> tuple[float, list[Array]]:
+            loss, by_source, by_target = loss_of(parameters[0], parameters[0])
+            return loss, [by_source + by_target]
+
+        descent = Descent(self.learning_rate, self.n_steps, self.tol, self.patience, weight_decay=self.weight_decay)
+        return descent.minimize(directed if self.directed else symmetric, start, progress, path=path)
 
     def _dense_loss(self, A: sparse.csr_array) -> Loss:
-        target = transfer_matrix(A, self.walk_steps, self.discount)
+        target = transfer_matrix(A, self.walk_steps, self.discount).astype(np.float64)
         np.fill_diagonal(target, 0.0)
         strongest = target.max(axis=1, keepdims=True, initial=0.0)
         np.divide(target, strongest, out=target, where=strongest > 0)
-        return lambda E: squared_error(E, target)
+        return lambda E, F: squared_error(E, F, target)
 
     def _sparse_loss(self, A: sparse.csr_array) -> Loss:
         reach = reached_labels(A, self.walk_steps, self.discount, self.reach)
@@ -116,41 +176,42 @@ class VectorLabelEmbedding(LabelEmbedding):
         strongest = np.max(values, axis=1, keepdims=True, where=kept, initial=0.0)
         np.divide(values, strongest, out=values, where=strongest > 0)
         indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        target = sparse.csr_array((values[kept], labels[kept], indptr), shape=A.shape)
-        both_ways = sparse.csr_array(target + target.T)
-        squares = float(np.sum(target.data**2, dtype=np.float64))
-        return lambda E: sparse_squared_error(E, both_ways, squares)
+        target = sparse.csr_array((values[kept].astype(np.float64), labels[kept], indptr), shape=A.shape)
+        back = sparse.csr_array(target.T)
+        return lambda E, F: sparse_squared_error(E, F, target, back)
 
     def _graph_for(self, n_seen: int, memory_limit: int | str | None) -> Literal["dense", "sparse"]:
         return choose_graph(self.graph, n_seen, _dense_memory(n_seen), memory_limit)
 
 
-def squared_error(E: NDArray[Any], target: NDArray[Any]) -> tuple[float, list[NDArray[Any]]]:
-    """Mean over pairs i ≠ j of ``(e_i · e_j - target_ij)²``, and its gradient with respect to ``E``."""
-    residual = E @ E.T
+def squared_error(E: Array, F: Array, target: Array) -> tuple[float, Array, Array]:
+    """Mean over pairs i ≠ j of ``(e_i · f_j - target_ij)²``, and its gradients by ``E`` and ``F``."""
+    residual = matmul(E, np.ascontiguousarray(F.T))
     residual -= target
     np.fill_diagonal(residual, 0.0)
     n_pairs = max(len(E) * (len(E) - 1), 1)
-    loss = float(np.sum(residual * residual, dtype=np.float64)) / n_pairs
-    return loss, [(2.0 / n_pairs) * ((residual + residual.T) @ E).astype(E.dtype, copy=False)]
+    loss = float(np.sum(residual * residual)) / n_pairs
+    return loss, (2.0 / n_pairs) * matmul(residual, F), (2.0 / n_pairs) * matmul(residual.T, E)
 
 
 def sparse_squared_error(
-    E: NDArray[Any], both_ways: sparse.csr_array, squares: float
-) -> tuple[float, list[NDArray[Any]]]:
-    """The same for a sparse target, given as ``target + target.T`` and the sum of its squares.
+    E: Array, F: Array, target: sparse.csr_array, back: sparse.csr_array
+) -> tuple[float, Array, Array]:
+    """The same for a sparse target and its transpose.
 
-    The squares of all inner products add up to the squared norm of the (n_components, n_components) matrix ``EᵀE``.
+    The squares of all inner products add up to the inner product of the (n_components, n_components) matrices ``EᵀE``
+    and ``FᵀF``.
     """
     n_pairs = max(len(E) * (len(E) - 1), 1)
-    gram = E.T.astype(np.float64) @ E
-    lengths = np.einsum("ik,ik->i", E, E, dtype=np.float64)
-    crossed = both_ways @ E
-    inner = float(np.einsum("ik,ik->", E, crossed, dtype=np.float64))
-    loss = (float(np.sum(gram * gram)) - float(lengths @ lengths) - inner + squares) / n_pairs
-    gradient = 4.0 * (E @ gram.astype(E.dtype) - lengths[:, None].astype(E.dtype) * E) - 2.0 * crossed
-    return loss, [gradient / E.dtype.type(n_pairs)]
+    gram_e, gram_f = E.T @ E, F.T @ F
+    own = np.sum(E * F, axis=1)
+    forward, backward = sparse_times(target, F), sparse_times(back, E)
+    loss = float(np.sum(gram_e * gram_f)) - float(np.sum(own * own)) - 2.0 * float(np.sum(E * forward))
+    loss += float(np.sum(target.data * target.data))
+    by_source = 2.0 * (E @ gram_f - own[:, None] * F - forward)
+    by_target = 2.0 * (F @ gram_e - own[:, None] * E - backward)
+    return loss / n_pairs, by_source / n_pairs, by_target / n_pairs
 
 
 def _dense_memory(n_labels: int) -> int:
-    return 24 * n_labels**2
+    return 48 * n_labels**2

@@ -1,9 +1,8 @@
-"""Divergences of chosen pairs of diagonal Gaussians, and what they do to the rows of each pair.
+"""Loops over chosen pairs of labels: products for the Kullback-Leibler divergence, and the Jensen-Shannon divergence.
 
-Means and precisions (inverse variances) are (n_labels, n_components), the log-volumes (sums of the log-variances)
-(n_labels,): what one label needs for all its pairs is computed once. The divergence of anchor i to label j is
-KL(N_i ‖ N_j) (Eq. 8), or with ``symmetric`` the Jensen-Shannon divergence of
-:func:`~pysldl.embedding.divergence.js_divergence`.
+:func:`pair_products` adds up products of rounded factors, which is exact in every order (:mod:`pysldl.backend.exact`).
+The Jensen-Shannon functions take means and precisions (inverse variances) of shape (n_labels, n_components), and
+log-volumes (sums of the log-variances) of shape (n_labels,); see :func:`~pysldl.embedding.divergence.js_divergence`.
 """
 
 from functools import cache
@@ -12,20 +11,44 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.backend import exact
 from pysldl.kernels import compiled
 
-__all__ = ["pair_divergences", "pull_anchors", "pull_labels"]
+__all__ = ["js_of_pairs", "js_pull_anchors", "js_pull_labels", "pair_products"]
 
 PLAIN_BLOCK = 1 << 21  # numbers of a temporary of the plain twins
 
-Array = NDArray[np.floating]
+Array = NDArray[np.float64]
 Labels = NDArray[np.integer]
 
 
-def pair_divergences(
-    mu: Array, precision: Array, log_volume: Array, anchors: Labels, listed: Labels, *, symmetric: bool = False
-) -> Array:
-    """Divergences of each anchor to the labels listed for it.
+def pair_products(left: NDArray[np.floating], right: NDArray[np.floating], listed: Labels) -> NDArray[np.float64]:
+    """Inner products of each row of ``left`` with the rows of ``right`` that are listed for it.
+
+    Parameters
+    ----------
+    left : ndarray of shape (n_anchors, n_components)
+    right : ndarray of shape (n_rows, n_components)
+        Both rounded, so that sums of their products in double precision are exact.
+    listed : ndarray of shape (n_anchors, n_listed)
+        Rows of ``right``; -1 for none.
+
+    Returns
+    -------
+    ndarray of shape (n_anchors, n_listed), float64
+        0 beside a row of -1.
+    """
+    if compiled():
+        return _compiled_products()(left, right, listed)
+    found = np.zeros(listed.shape)
+    for rows in _blocks(len(left), listed.shape[1] * left.shape[1]):
+        products = np.einsum("ak,alk->al", left[rows].astype(np.float64), right[listed[rows]].astype(np.float64))
+        found[rows] = np.where(listed[rows] < 0, 0.0, products)
+    return found
+
+
+def js_of_pairs(mu: Array, precision: Array, log_volume: Array, anchors: Labels, listed: Labels) -> Array:
+    """Jensen-Shannon divergences of each anchor to the labels listed for it.
 
     Parameters
     ----------
@@ -40,58 +63,33 @@ def pair_divergences(
     ndarray of shape (n_anchors, n_listed)
         0 beside a label of -1.
     """
-    if compiled():
-        return _compiled_pairs()[0](mu, precision, log_volume, anchors, listed, symmetric)
     found = np.zeros(listed.shape, dtype=mu.dtype)
     for rows in _blocks(len(anchors), listed.shape[1] * mu.shape[1]):
         own, others = anchors[rows, None], listed[rows]
-        p_i, p_j = precision[own], precision[others]
-        squared = (mu[own] - mu[others]) ** 2
-        if symmetric:
-            terms = np.log(0.5 / p_i + 0.5 / p_j + 0.25 * squared).sum(axis=-1)
-            twice = terms - 0.5 * (log_volume[own] + log_volume[others])
-        else:
-            terms = ((1.0 / p_i + squared) * p_j - 1.0).sum(axis=-1)
-            twice = terms + log_volume[others] - log_volume[own]
+        mixture = 0.5 / precision[own] + 0.5 / precision[others] + 0.25 * (mu[own] - mu[others]) ** 2
+        twice = exact.log(mixture).sum(axis=-1) - 0.5 * (log_volume[own] + log_volume[others])
         found[rows] = np.where(others < 0, 0.0, 0.5 * twice)
     return found
 
 
-def pull_anchors(
-    G: Array, mu: Array, precision: Array, anchors: Labels, listed: Labels, *, symmetric: bool = False
-) -> tuple[Array, Array]:
-    """Gradients of ``sum(G * pair_divergences(...))`` by the anchors' means and log-variances.
+def js_pull_anchors(G: Array, mu: Array, precision: Array, anchors: Labels, listed: Labels) -> tuple[Array, Array]:
+    """Gradients of ``sum(G * js_of_pairs(...))`` by the anchors' means and log-variances.
 
     ``G`` is (n_anchors, n_listed), zero beside a label of -1; each gradient is (n_anchors, n_components).
     """
-    if compiled():
-        return _compiled_pairs()[1](G, mu, precision, anchors, listed, symmetric)
     by_mu = np.zeros((len(anchors), mu.shape[1]), dtype=mu.dtype)
     by_log_var = np.zeros_like(by_mu)
     for rows in _blocks(len(anchors), listed.shape[1] * mu.shape[1]):
         own, others, pull = anchors[rows, None], listed[rows], G[rows][:, :, None]
-        p_i, p_j = precision[own], precision[others]
         difference = mu[own] - mu[others]
-        if symmetric:
-            over = 0.25 * pull / (0.5 / p_i + 0.5 / p_j + 0.25 * difference**2)
-            by_mu[rows] = (over * difference).sum(axis=1)
-            by_log_var[rows] = (over / p_i - 0.25 * pull).sum(axis=1)
-        else:
-            by_mu[rows] = (pull * difference * p_j).sum(axis=1)
-            by_log_var[rows] = 0.5 * (pull * (p_j / p_i - 1.0)).sum(axis=1)
+        over = 0.25 * pull / (0.5 / precision[own] + 0.5 / precision[others] + 0.25 * difference**2)
+        by_mu[rows] = (over * difference).sum(axis=1)
+        by_log_var[rows] = (over / precision[own] - 0.25 * pull).sum(axis=1)
     return by_mu, by_log_var
 
 
-def pull_labels(
-    starts: Labels,
-    sources: Labels,
-    G: Array,
-    labels: Labels,
-    mu: Array,
-    precision: Array,
-    anchors: Labels,
-    *,
-    symmetric: bool = False,
+def js_pull_labels(
+    starts: Labels, sources: Labels, G: Array, labels: Labels, mu: Array, precision: Array, anchors: Labels
 ) -> tuple[Array, Array]:
     """Gradients of the same sum by the other end of the pairs.
 
@@ -108,8 +106,6 @@ def pull_labels(
     by_mu, by_log_var : ndarrays of shape (n_rows, n_components)
     """
     mu_from, variance_from = mu[anchors], 1 / precision[anchors]
-    if compiled():
-        return _compiled_pairs()[2](starts, sources, G, labels, mu, precision, mu_from, variance_from, symmetric)
     by_mu = np.zeros((len(labels), mu.shape[1]), dtype=mu.dtype)
     by_log_var = np.zeros_like(by_mu)
     row_of = np.repeat(np.arange(len(labels)), np.diff(starts))
@@ -117,14 +113,9 @@ def pull_labels(
         row, pull = row_of[pairs], G[pairs, None]
         v_i, p_j = variance_from[sources[pairs]], precision[labels[row]]
         difference = mu_from[sources[pairs]] - mu[labels[row]]
-        if symmetric:
-            over = 0.25 * pull / (0.5 * v_i + 0.5 / p_j + 0.25 * difference**2)
-            to_mu, to_log_var = -over * difference, over / p_j - 0.25 * pull
-        else:
-            to_mu = -pull * difference * p_j
-            to_log_var = 0.5 * pull * (1.0 - (v_i + difference**2) * p_j)
-        np.add.at(by_mu, row, to_mu)
-        np.add.at(by_log_var, row, to_log_var)
+        over = 0.25 * pull / (0.5 * v_i + 0.5 / p_j + 0.25 * difference**2)
+        np.add.at(by_mu, row, -over * difference)
+        np.add.at(by_log_var, row, over / p_j - 0.25 * pull)
     return by_mu, by_log_var
 
 
@@ -134,95 +125,25 @@ def _blocks(n_rows: int, row_size: int) -> list[slice]:
 
 
 @cache
-def _compiled_pairs() -> Any:
+def _compiled_products() -> Any:
     from numba import njit, prange
 
-    fast = {"reassoc", "contract", "arcp", "nsz"}  # sums in vector registers; infinities and NaN stay themselves
-
-    @njit(parallel=True, cache=True, fastmath=fast)
-    def divergences(mu, precision, log_volume, anchors, listed, symmetric):  # type: ignore[no-untyped-def]
+    # The sums are exact, so that they may be taken in any order: in vector registers.
+    @njit(parallel=True, cache=True, fastmath={"reassoc", "contract"})
+    def products(left, right, listed):  # type: ignore[no-untyped-def]
         n_anchors, n_listed = listed.shape
-        width = mu.shape[1]
-        one, half, quarter = mu.dtype.type(1), mu.dtype.type(0.5), mu.dtype.type(0.25)
-        found = np.zeros((n_anchors, n_listed), mu.dtype)
+        found = np.zeros((n_anchors, n_listed), np.float64)
         for at in prange(n_anchors):
-            i = anchors[at]
-            mu_i, v_i = mu[i], one / precision[i]
+            own = left[at].astype(np.float64)
             for slot in range(n_listed):
-                j = listed[at, slot]
-                if j < 0:
+                row = listed[at, slot]
+                if row < 0:
                     continue
-                mu_j, p_j = mu[j], precision[j]
-                total = mu.dtype.type(0)
-                if symmetric:
-                    for k in range(width):
-                        difference = mu_i[k] - mu_j[k]
-                        total += np.log(half * (v_i[k] + one / p_j[k]) + quarter * difference * difference)
-                    total -= half * (log_volume[i] + log_volume[j])
-                else:
-                    for k in range(width):
-                        difference = mu_i[k] - mu_j[k]
-                        total += (v_i[k] + difference * difference) * p_j[k] - one
-                    total += log_volume[j] - log_volume[i]
-                found[at, slot] = half * total
+                other = right[row]
+                total = 0.0
+                for k in range(len(own)):
+                    total += own[k] * other[k]
+                found[at, slot] = total
         return found
 
-    @njit(parallel=True, cache=True, fastmath=fast)
-    def anchors_pulled(G, mu, precision, anchors, listed, symmetric):  # type: ignore[no-untyped-def]
-        n_anchors, n_listed = listed.shape
-        width = mu.shape[1]
-        one, half, quarter = mu.dtype.type(1), mu.dtype.type(0.5), mu.dtype.type(0.25)
-        by_mu = np.zeros((n_anchors, width), mu.dtype)
-        by_log_var = np.zeros((n_anchors, width), mu.dtype)
-        for at in prange(n_anchors):
-            mu_i, v_i = mu[anchors[at]], one / precision[anchors[at]]
-            to_mu, to_log_var = by_mu[at], by_log_var[at]
-            for slot in range(n_listed):
-                pull = G[at, slot]
-                if pull == 0:
-                    continue
-                mu_j, p_j = mu[listed[at, slot]], precision[listed[at, slot]]
-                if symmetric:
-                    part = quarter * pull
-                    for k in range(width):
-                        difference = mu_i[k] - mu_j[k]
-                        over = part / (half * (v_i[k] + one / p_j[k]) + quarter * difference * difference)
-                        to_mu[k] += over * difference
-                        to_log_var[k] += over * v_i[k] - part
-                else:
-                    part = half * pull
-                    for k in range(width):
-                        to_mu[k] += pull * (mu_i[k] - mu_j[k]) * p_j[k]
-                        to_log_var[k] += part * (v_i[k] * p_j[k] - one)
-        return by_mu, by_log_var
-
-    @njit(parallel=True, cache=True, fastmath=fast)
-    def labels_pulled(  # type: ignore[no-untyped-def]
-        starts, sources, G, labels, mu, precision, mu_from, variance_from, symmetric
-    ):
-        n_rows, width = len(labels), mu.shape[1]
-        one, half, quarter = mu.dtype.type(1), mu.dtype.type(0.5), mu.dtype.type(0.25)
-        by_mu = np.zeros((n_rows, width), mu.dtype)
-        by_log_var = np.zeros((n_rows, width), mu.dtype)
-        for row in prange(n_rows):
-            mu_j, p_j = mu[labels[row]], precision[labels[row]]
-            to_mu, to_log_var = by_mu[row], by_log_var[row]
-            for pair in range(starts[row], starts[row + 1]):
-                pull = G[pair]
-                mu_i, v_i = mu_from[sources[pair]], variance_from[sources[pair]]
-                if symmetric:
-                    part = quarter * pull
-                    for k in range(width):
-                        difference = mu_i[k] - mu_j[k]
-                        over = part / (half * (v_i[k] + one / p_j[k]) + quarter * difference * difference)
-                        to_mu[k] -= over * difference
-                        to_log_var[k] += over / p_j[k] - part
-                else:
-                    part = half * pull
-                    for k in range(width):
-                        difference = mu_i[k] - mu_j[k]
-                        to_mu[k] -= pull * difference * p_j[k]
-                        to_log_var[k] += part * (one - (v_i[k] + difference * difference) * p_j[k])
-        return by_mu, by_log_var
-
-    return divergences, anchors_pulled, labels_pulled
+    return products

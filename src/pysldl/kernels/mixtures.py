@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.backend import exact
 from pysldl.kernels import compiled
 
 __all__ = ["log_mixture_volumes", "mixture_pulls"]
 
-Array = NDArray[np.floating]
+Array = NDArray[np.float64]
 
 # Eight factors as large or as small as single precision allows stay within the range of double precision.
 FACTORS_AT_ONCE = 8
-# What a block of rows, or of axes, reads of the other labels is read from memory once.
-ROWS_AT_ONCE = AXES_AT_ONCE = 8
+LN2 = 0.6931471805599453
 
 
 def log_mixture_volumes(mu: Array, variance: Array) -> NDArray[np.float64]:
@@ -37,11 +37,13 @@ def log_mixture_volumes(mu: Array, variance: Array) -> NDArray[np.float64]:
     """
     if compiled():
         halves = (np.ascontiguousarray(0.5 * array.T, dtype=np.float64) for array in (mu, variance))
-        volumes: NDArray[np.float64] = _compiled_volumes()(*halves)
-        return volumes
+        products, powers = _compiled_volumes()(*halves)
+        volumes = exact.log(products)
+        volumes += powers * np.float64(LN2)
+        return np.where(np.tri(len(mu), dtype=bool), volumes.T, volumes)
     total = np.zeros((len(mu), len(mu)))
     for mu_k, var_k in zip(mu.T, variance.T, strict=True):
-        total += np.log(_mixture_variance(mu_k, var_k))
+        total += exact.log(_mixture_variance(mu_k, var_k))
     return total
 
 
@@ -55,9 +57,9 @@ def mixture_pulls(S: Array, mu: Array, variance: Array) -> tuple[Array, Array]:
     mu, variance : ndarray of shape (n_labels, n_components)
     """
     if compiled():
-        halves = (np.ascontiguousarray(0.5 * array.T, dtype=S.dtype) for array in (mu, variance))
+        halves = (np.ascontiguousarray(0.5 * array, dtype=np.float64) for array in (mu, variance))
         by_mu, by_variance = _compiled_pulls()(np.ascontiguousarray(S), *halves)
-        return np.ascontiguousarray(by_mu.T), np.ascontiguousarray(by_variance.T)
+        return by_mu, by_variance
     by_mu, by_variance = np.empty_like(mu), np.empty_like(mu)
     for k, (mu_k, var_k) in enumerate(zip(mu.T, variance.T, strict=True)):
         T = S / _mixture_variance(mu_k, var_k)
@@ -77,63 +79,55 @@ def _mixture_variance(mu_k: Array, var_k: Array) -> Array:
 
 @cache
 def _compiled_volumes() -> Any:
-    from numba import njit
+    from numba import njit, prange
 
-    @njit(cache=True, fastmath=True, error_model="numpy")
+    # Without fastmath, and with sums along one fixed order: the same bits on every processor.
+    @njit(parallel=True, cache=True, error_model="numpy")
     def volumes(half_mu, half_var):  # type: ignore[no-untyped-def]
         n_axes, n = half_mu.shape
-        total = np.empty((n, n), np.float64)
         # A product is kept as a number from 1 to 2 and a power of two, both read from its bits: it never overflows.
-        products = np.empty((ROWS_AT_ONCE, n), np.float64)
-        powers = np.empty((ROWS_AT_ONCE, n), np.int64)
+        products = np.ones((n, n), np.float64)
+        powers = np.zeros((n, n), np.int64)
         fraction, one = np.int64((1 << 52) - 1), np.int64(1023 << 52)
-        for first in range(0, n, ROWS_AT_ONCE):
-            last = min(first + ROWS_AT_ONCE, n)
-            products[:] = 1.0
-            powers[:] = 0
+        for i in prange(n):
+            product, power = products[i, i:], powers[i, i:]
+            bits = product.view(np.int64)
             for start in range(0, n_axes, FACTORS_AT_ONCE):
-                for i in range(first, last):
-                    product, power = products[i - first, i:], powers[i - first, i:]
-                    for k in range(start, min(start + FACTORS_AT_ONCE, n_axes)):
-                        mu_i, var_i = half_mu[k, i], half_var[k, i]
-                        mu_j, var_j = half_mu[k, i:], half_var[k, i:]
-                        for j in range(n - i):
-                            apart = mu_i - mu_j[j]
-                            product[j] *= var_i + var_j[j] + apart * apart
-                    bits = product.view(np.int64)
+                for k in range(start, min(start + FACTORS_AT_ONCE, n_axes)):
+                    mu_i, var_i = half_mu[k, i], half_var[k, i]
+                    mu_j, var_j = half_mu[k, i:], half_var[k, i:]
                     for j in range(n - i):
-                        power[j] += (bits[j] >> 52) - 1023
-                        bits[j] = (bits[j] & fraction) | one
-            for i in range(first, last):
-                for j in range(i, n):
-                    total[i, j] = np.log(products[i - first, j]) + powers[i - first, j] * np.log(2.0)
-                    total[j, i] = total[i, j]
-        return total
+                        apart = mu_i - mu_j[j]
+                        product[j] *= var_i + var_j[j] + apart * apart
+                for j in range(n - i):
+                    power[j] += (bits[j] >> 52) - 1023
+                    bits[j] = (bits[j] & fraction) | one
+        return products, powers
 
     return volumes
 
 
 @cache
 def _compiled_pulls() -> Any:
-    from numba import njit
+    from numba import njit, prange
 
-    @njit(cache=True, fastmath=True, error_model="numpy")
+    @njit(parallel=True, cache=True, error_model="numpy")
     def pulls(S, half_mu, half_var):  # type: ignore[no-untyped-def]
-        n_axes, n = half_mu.shape
-        by_mu, by_var = np.empty_like(half_mu), np.empty_like(half_mu)
-        for start in range(0, n_axes, AXES_AT_ONCE):
-            for i in range(n):
-                S_i = S[i]
-                for k in range(start, min(start + AXES_AT_ONCE, n_axes)):
-                    mu_i, var_i = half_mu[k, i], half_var[k, i]
-                    mu_j, var_j = half_mu[k], half_var[k]
-                    pull = share = S.dtype.type(0)
-                    for j in range(n):
-                        apart = mu_i - mu_j[j]
-                        weight = S_i[j] / (var_i + var_j[j] + apart * apart)
-                        share += weight
-                        pull += weight * apart
-                    by_mu[k, i], by_var[k, i] = pull + pull, share
+        n, n_axes = half_mu.shape
+        by_mu, by_var = np.zeros_like(half_mu), np.zeros_like(half_mu)
+        for i in prange(n):
+            mu_i, var_i = half_mu[i], half_var[i]
+            pull, share = by_mu[i], by_var[i]
+            for j in range(n):
+                s = S[i, j]
+                if s == 0:
+                    continue
+                mu_j, var_j = half_mu[j], half_var[j]
+                for k in range(n_axes):
+                    apart = mu_i[k] - mu_j[k]
+                    weight = s / (var_i[k] + var_j[k] + apart * apart)
+                    share[k] += weight
+                    pull[k] += weight * (apart + apart)
         return by_mu, by_var
 
     return pulls

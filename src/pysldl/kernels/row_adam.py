@@ -14,51 +14,51 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 def move_rows(
-    parameters: NDArray[np.float32],
-    first: NDArray[np.float32],
-    second: NDArray[np.float32],
+    parameters: NDArray[np.float64],
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
     rows: NDArray[np.integer],
-    gradient: NDArray[np.float32],
-    rates: NDArray[np.float32],
+    gradient: NDArray[np.float64],
+    rates: NDArray[np.float64],
     shrink: float = 1.0,
 ) -> None:
     """Move ``rows`` of ``parameters`` against their gradient, in place, and no other row.
 
+    Both forms take the same steps in the same order, so that they agree bit for bit.
+
     Parameters
     ----------
     parameters, first, second : ndarrays of shape (n_labels, n_components)
-        What is optimised, and the running means of its gradient and of the gradient's square.
+        What is optimized, and the running means of its gradient and of the gradient's square.
     rows : ndarray of shape (n_rows,)
         Each at most once.
     gradient : ndarray of shape (n_rows, n_components)
-    rates : ndarray of shape (n_rows,), float32
+    rates : ndarray of shape (n_rows,)
         Learning rate of each row, with Adam's correction for the steps that the row has made.
     shrink : float
         Factor on the parameters before the step: decoupled weight decay.
     """
     if compiled():
-        _compiled_move()(parameters, first, second, rows, gradient, rates, np.float32(shrink))
+        _compiled_move()(parameters, first, second, rows, gradient, rates, shrink)
         return
-    m = first[rows] + np.float32(1 - BETA1) * (gradient - first[rows])
-    v = second[rows] + np.float32(1 - BETA2) * (gradient * gradient - second[rows])
+    m = first[rows] + (1 - BETA1) * (gradient - first[rows])
+    v = second[rows] + (1 - BETA2) * (gradient * gradient - second[rows])
     first[rows], second[rows] = m, v
-    parameters[rows] = np.float32(shrink) * parameters[rows] - rates[:, None] * m / (np.sqrt(v) + np.float32(EPSILON))
+    parameters[rows] = shrink * parameters[rows] - rates[:, None] * m / (np.sqrt(v) + EPSILON)
 
 
 @cache
 def _compiled_move() -> Any:
     from numba import njit, prange
 
-    new, new_square, epsilon = np.float32(1 - BETA1), np.float32(1 - BETA2), np.float32(EPSILON)
-
-    @njit(parallel=True, cache=True)
+    @njit(parallel=True, cache=True, error_model="numpy")
     def move(parameters, first, second, rows, gradient, rates, shrink):  # type: ignore[no-untyped-def]
         for at in prange(len(rows)):
             row = rows[at]
             p, m, v, g, rate = parameters[row], first[row], second[row], gradient[at], rates[at]
             for k in range(len(p)):
-                m[k] += new * (g[k] - m[k])
-                v[k] += new_square * (g[k] * g[k] - v[k])
-                p[k] = shrink * p[k] - rate * m[k] / (np.sqrt(v[k]) + epsilon)
+                m[k] += (1 - BETA1) * (g[k] - m[k])
+                v[k] += (1 - BETA2) * (g[k] * g[k] - v[k])
+                p[k] = shrink * p[k] - rate * m[k] / (np.sqrt(v[k]) + EPSILON)
 
     return move

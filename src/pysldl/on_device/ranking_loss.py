@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from pysldl.backend import exact
+from pysldl.embedding.divergence import TERM_BITS
 from pysldl.on_device.arrays import as_tensor
 
 __all__ = ["ranking_loss"]
@@ -16,6 +18,9 @@ Loss = Callable[[NDArray[Any], NDArray[Any]], tuple[float, list[NDArray[Any]]]]
 
 def ranking_loss(device: torch.device, ranking: NDArray[np.int32], margin: float, *, official: bool) -> Loss:
     """The loss (Eqs. 7 and 8) of means and log-variances, and its gradients, all NumPy outside and torch inside.
+
+    The operations are those of :mod:`pysldl.embedding.divergence` one by one, in double precision: sums are exact, and
+    the exponential is a polynomial, so that the gradients have the bits of the processor's.
 
     Parameters
     ----------
@@ -29,31 +34,51 @@ def ranking_loss(device: torch.device, ranking: NDArray[np.int32], margin: float
     sign = -1.0 if official else 1.0
 
     def loss_of(mu: NDArray[Any], log_var: NDArray[Any]) -> tuple[float, list[NDArray[Any]]]:
-        m, v = as_tensor(mu, device), as_tensor(log_var, device)
-        variance, precision = torch.exp(v), torch.exp(-v)
-        volume = v.sum(1)
+        width = mu.shape[1]
+        # The exponential on the processor: compilers for GPUs fuse a multiplication and an addition into one rounding.
+        m, v = as_tensor(mu, device, torch.float64), as_tensor(exact.exp(log_var), device)
+        volume = _rounded(as_tensor(log_var, device, torch.float64), TERM_BITS, 1).sum(1)
+        precision = 1.0 / v
         scaled = m * precision
-        twice = torch.hstack([variance + m**2, -2 * m]) @ torch.hstack([precision, scaled]).T
-        twice += volume + (m * scaled).sum(1)
-        twice -= volume[:, None] + m.shape[1]
+        moment = v + m * m
+        norm = _rounded(m * scaled, TERM_BITS, 1).sum(1)
+
+        bits = exact.product_bits(2 * width)
+        balance = _power_of_two(moment) / _power_of_two(2.0 * m)
+        left = _rounded(torch.hstack([moment, (-2.0 * balance) * m]), bits, 1)
+        twice = left @ _rounded(torch.hstack([precision, scaled / balance]), bits, 1).T
+        twice += volume + norm
+        twice -= volume[:, None] + width
         D = 0.5 * (twice.T if official else twice)
 
         ranked = torch.gather(D, 1, order)
         violation = (sign * (ranked[:, :-1] - ranked[:, 1:]) + margin).clamp_min(0)
-        loss = float(violation.sum(dtype=torch.float64)) / n_labels
+        loss = float(violation.sum()) / n_labels
         active = torch.nn.functional.pad((violation > 0).to(m.dtype), (1, 1))
-        pull = (active[:, 1:] - active[:, :-1]) * (sign / n_labels)
-        G = torch.zeros_like(D).scatter_(1, order, pull)
+        G = torch.zeros_like(D).scatter_(1, order, sign * (active[:, 1:] - active[:, :-1]))
         if official:
             G = G.T
 
-        to_i = G @ torch.hstack([precision, scaled])
-        to_j = G.T @ torch.hstack([variance + m**2, m])
-        width = m.shape[1]
+        bits = exact.MANTISSA - 3 - n_labels.bit_length()
+        to_i = G @ _rounded(torch.hstack([precision, scaled]), bits, 0)
+        to_j = G.T @ _rounded(torch.hstack([moment, m]), bits, 0)
         rows, columns = G.sum(1)[:, None], G.sum(0)[:, None]
-        grad_mu = m * to_i[:, :width] - to_i[:, width:] + columns * scaled - precision * to_j[:, width:]
-        grad_log_var = 0.5 * (variance * to_i[:, :width] - rows + columns * (1 - m * scaled))
+        grad_mu = m * to_i[:, :width] - to_i[:, width:]
+        grad_mu += columns * scaled - precision * to_j[:, width:]
+        grad_log_var = 0.5 * (v * to_i[:, :width] - rows + columns * (1 - m * scaled))
         grad_log_var += scaled * to_j[:, width:] - 0.5 * precision * to_j[:, :width]
-        return loss, [grad_mu.cpu().numpy(), grad_log_var.cpu().numpy()]
+        return loss, [grad.cpu().numpy() / n_labels for grad in (grad_mu, grad_log_var)]
 
     return loss_of
+
+
+def _rounded(x: torch.Tensor, bits: int, axis: int) -> torch.Tensor:
+    """:func:`pysldl.backend.exact.round_to_bits`."""
+    exponent = torch.frexp(x.abs().amax(axis, keepdim=True))[1]
+    anchor = torch.ldexp(torch.full_like(exponent, 1.5, dtype=x.dtype), exponent - bits + exact.MANTISSA - 1)
+    return (x + anchor) - anchor
+
+
+def _power_of_two(x: torch.Tensor) -> float:
+    """The power of two just above the largest absolute value."""
+    return float(np.ldexp(1.0, int(torch.frexp(x.abs().max())[1])))

@@ -29,7 +29,7 @@ def main() -> None:
     folder = Path(__file__).parent / f"v{FORMAT_VERSION}"
     folder.mkdir()
     model = SLDLClassifier(
-        GaussianLabelEmbedding(2, max_steps=40),
+        GaussianLabelEmbedding(2, n_steps=40),
         decoder=BlendDecoder(NeighborDecoder(3), LinearReadout()),
         progress=lambda progress: None,
         random_state=0,
