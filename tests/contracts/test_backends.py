@@ -22,12 +22,14 @@ from pysldl.decoding import ExactIndex, FeatureNeighborDecoder, LinearRanker
 from pysldl.device import computing_on
 from pysldl.kernels.candidates import score_candidates
 from pysldl.kernels.conjugate import advance, column_dots, turn
+from pysldl.kernels.gaussian_pairs import pair_products as products_of_listed
 from pysldl.kernels.margins import BIAS_FREEDOM, WITHOUT_EVIDENCE, fit_margins
 from pysldl.kernels.mixtures import log_mixture_volumes, mixture_pulls
 from pysldl.kernels.nearest import largest, pair_distances, pair_products
 from pysldl.kernels.postings import heaviest_terms, search_postings
 from pysldl.kernels.problems import rows_of_labels
 from pysldl.kernels.products import sparse_times
+from pysldl.kernels.ranking_hinge import ranking_hinge
 from pysldl.kernels.row_adam import move_rows
 from pysldl.kernels.voting import vote_top
 from pysldl.kernels.walk import walk_on
@@ -94,7 +96,7 @@ def world():
 def problems(world):
     candidates = np.random.default_rng(1).permuted(np.tile(np.arange(25, dtype=np.int32), (300, 1)), axis=1)[:, :12]
     Y = sparse.csr_array(world[1].multiply(np.arange(25) != 4))  # a label that no row has
-    return rows_of_labels(candidates, Y, everywhere=np.array([2], dtype=np.int32))
+    return rows_of_labels(candidates, Y, everywhere=np.array([2], dtype=np.int32), left_out=np.arange(100, 300))
 
 
 def losses(X, problems, W, bias, C=1.0):
@@ -129,11 +131,11 @@ def test_parameters_of_the_classifiers_mean_the_same(against_numpy, world, probl
     X, _ = world
     weights = np.random.default_rng(2).uniform(1, 5, 25).astype(np.float32)
     settings = {"C": C, "of_positives": weights, "min_weight": 0.2}
-    plain, other = against_numpy(lambda: fit_margins(X, problems, tol=1e-3, max_epochs=1000, **settings))
+    plain, other = against_numpy(lambda: fit_margins(X, problems, tol=0.01, max_epochs=500, **settings))
     assert plain[0].nnz and min(np.abs(plain[0].data).min(), np.abs(other[0].data).min()) >= np.float32(0.2)
     difference = np.abs((plain[0] - other[0]).toarray())
-    assert np.where(difference >= 0.19, 0.0, difference).max() < 0.02  # apart from weights at the edge of min_weight
-    assert (difference >= 0.19).sum() <= 3
+    assert np.where(difference >= 0.17, 0.0, difference).max() < 0.03  # apart from weights at the edge of min_weight
+    assert (difference >= 0.17).sum() <= 3
     np.testing.assert_allclose(plain[1], other[1], atol=0.01)
 
 
@@ -147,13 +149,14 @@ def test_unfinished_classifiers_are_told(against_numpy, world, problems):
 
 def test_a_ranker_without_numba_or_on_a_device_ranks_alike(against_numpy):
     data = make_asymmetric_multilabel(random_state=0)
-    train, test = data.split("train"), data.split("test")
-    X, X_test = (sparse.csr_array(part.X, dtype=np.float32) for part in (train, test))
+    train, test = slice(0, 400), slice(400, 900)
+    X, seen = sparse.csr_array(data.X, dtype=np.float32), np.asarray(data.Y[train].sum(axis=0)).ravel() > 0
+    Y = data.Y[:, np.flatnonzero(seen)]
 
     def answers():
-        clf = SLDLClassifier(decoder=FeatureNeighborDecoder(), ranker=LinearRanker(20), random_state=0)
-        clf.fit(X, train.Y)
-        return clf.predict_topk(X_test, 5)[0], clf.score(X_test, test.Y)
+        clf = SLDLClassifier(decoder=FeatureNeighborDecoder(), ranker=LinearRanker(20, n_frequent=5), random_state=0)
+        clf.fit(X[train], Y[train])
+        return clf.predict_topk(X[test], 5)[0], clf.score(X[test], Y[test])
 
     (plain, plain_score), (other, score) = against_numpy(answers)
     same = (plain == other).all(axis=1).mean()
@@ -303,3 +306,19 @@ def test_adam_on_rows(only_numba):
 
     plain, other = only_numba(step)
     np.testing.assert_allclose(plain, other, rtol=1e-6)
+
+
+def test_hinge_over_rankings(only_numba):
+    rng = np.random.default_rng(12)
+    D, ranking = rng.random((30, 40)), np.stack([rng.permutation(40)[:15] for _ in range(30)]).astype(np.int32)
+    plain, other = only_numba(lambda: ranking_hinge(D, ranking, 0.1))
+    assert plain[0] == pytest.approx(other[0], rel=1e-12)
+    np.testing.assert_array_equal(plain[1], other[1])
+
+
+def test_products_of_listed_rows(only_numba):
+    rng = np.random.default_rng(13)
+    left, right = (rng.integers(-99, 99, (n, 7)).astype(np.float64) for n in (10, 30))  # sums of integers are exact
+    listed = rng.integers(-1, 30, (10, 5))
+    plain, other = only_numba(lambda: products_of_listed(left, right, listed))
+    np.testing.assert_array_equal(plain, other)
