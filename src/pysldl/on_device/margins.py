@@ -239,7 +239,8 @@ def _newton_direction(A: _Pairs, weights: _Sums, active: Tensor, gradient: Tenso
     for _ in range(CG_STEPS):
         image = direction + 2.0 * A.transposed_times(C * active * A.times(direction))
         curvature = weights(direction * image)
-        length = torch.where(curvature > 0, energy / curvature, 0.0)[weights.owner]
+        # A label that has reached its goal waits, so that its step does not depend on the labels beside it.
+        length = torch.where((curvature > 0) & (energy > goal), energy / curvature, 0.0)[weights.owner]
         step = step + length * direction
         residual = residual - length * image
         fresh = weights(residual**2)
