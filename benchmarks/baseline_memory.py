@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from records import add_record_option, write_rows
+
 METHODS = ("DELA", "PACA", "CLIF")
 
 
@@ -29,6 +31,7 @@ def main() -> None:
     parser.add_argument("--label-chunk", type=int, default=6, help="labels at a time")
     parser.add_argument("--seconds", type=float, default=20.0, help="of an epoch")
     parser.add_argument("--json", action="store_true")
+    add_record_option(parser, "baseline_memory.csv")
     parser.add_argument("--apart", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.apart:
@@ -41,7 +44,9 @@ def main() -> None:
             settings += ["--label-chunk", str(options.label_chunk), "--seconds", str(options.seconds)]
             settings += ["--data-dir", str(options.data_dir)] if options.data_dir else []
             done = subprocess.run([sys.executable, __file__, *settings], check=True, capture_output=True, text=True)
-            found = json.loads(done.stdout)
+            found = {"data": options.data, **json.loads(done.stdout)}
+            if options.record:
+                write_rows(options.record, [found], ("data", "method", "n_labels", "label_chunk"))
             line = "{method}, {n_labels} labels: {peak_mb:.0f} MiB, {before_mb:.0f} before, {weights_mb:.1f} of weights"
             print(json.dumps(found) if options.json else line.format(**found), flush=True)
 

@@ -10,6 +10,8 @@ import time
 from contextlib import nullcontext
 from unittest import mock
 
+from records import add_record_option, write_rows
+
 METHODS = ("DELA", "CLIF", "PACA")
 BATCH, N_FEATURES = 128, 500
 
@@ -22,12 +24,16 @@ def main() -> None:
     parser.add_argument("--half", action="store_true")
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--json", action="store_true")
+    add_record_option(parser, "baseline_step.csv")
     options = parser.parse_args()
     for method in options.methods:
         as_asked = mock.patch("pysldl.baselines.flows.compiled", return_value=False)
         with as_asked if options.plain else nullcontext():
             seconds = step_seconds(method, options.labels, options.steps, options.half)
         found = {"method": method, "labels": options.labels, "half": options.half, "seconds": seconds}
+        if options.record:
+            row = {**found, "half": int(options.half), "plain": int(options.plain)}
+            write_rows(options.record, [row], ("method", "labels", "half", "plain"))
         print(
             json.dumps(found) if options.json else f"{method}, {options.labels} labels: {1e3 * seconds:.0f} ms a step"
         )

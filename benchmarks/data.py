@@ -10,8 +10,9 @@ from sklearn.preprocessing import normalize
 
 from pysldl.datasets import Dataset, load_dataset, read_dataset
 from pysldl.experiments.protocol import Protocol
+from pysldl.experiments.runner import Source
 
-__all__ = ["add_data_options", "open_dataset", "text_features", "training_and_test_rows"]
+__all__ = ["add_data_options", "open_as_in_experiments", "open_dataset", "text_features", "training_and_test_rows"]
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,11 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
 def open_dataset(name: str, data_dir: str | None) -> Dataset:
     """A data set of the catalog, or of a file."""
     return read_dataset(name) if Path(name).is_file() else load_dataset(name, data_dir)
+
+
+def open_as_in_experiments(name: str, data_dir: str | None) -> Dataset:
+    """A data set with the features that `sldl reproduce` gives to methods: term counts as tf-idf, others unchanged."""
+    return Source(name, Path(data_dir) if data_dir else None).load()
 
 
 def text_features(dataset: Dataset) -> Dataset:

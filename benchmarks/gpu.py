@@ -1,9 +1,9 @@
-"""What a graphics card buys: accuracy, training and prediction time of whole pipelines on one device.
+"""What a GPU buys: accuracy, training and prediction time of whole pipelines on one device.
 
     python benchmarks/gpu.py --device cuda --data-dir DATA eurlex57k tibkat
 
 Each pipeline is fitted on the training rows of the standard split and ranks five labels for every test row. The first
-fit, on 200 rows, is not timed: it compiles kernels or starts the card. One JSON object a line.
+fit, on 200 rows, is not timed: it compiles kernels or starts the device. One JSON object a line.
 """
 
 import argparse
@@ -22,6 +22,7 @@ from pysldl.embedding import GaussianLabelEmbedding, RandomLabelEmbedding
 from pysldl.exceptions import SLDLWarning
 from pysldl.mapping import RidgeMapping
 from pysldl.metrics import evaluate, inverse_propensity
+from records import add_record_option, write_rows
 from stages import stages_watched
 
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
@@ -67,6 +68,15 @@ def pipelines(device: str) -> dict[str, SLDLClassifier]:
     }
 
 
+def device_name(device: str) -> str:
+    """The name of the GPU, or of the device as it was given."""
+    if not device.startswith("cuda"):
+        return device
+    import torch
+
+    return torch.cuda.get_device_name(device)
+
+
 def measure(name: str, data: Any, pipeline: str, options: argparse.Namespace) -> dict[str, Any]:
     """Fit and predict once."""
     train, test = data.split("train"), data.split("test")
@@ -108,9 +118,8 @@ def main() -> None:
     parser.add_argument("--data-dir", help="folder of the data sets (default: the environment variable PYSLDL_DATA)")
     parser.add_argument("--only", nargs="*", help="names of pipelines")
     parser.add_argument("--rows", type=int, help="a quick look on fewer training and test rows")
-    parser.add_argument(
-        "--torch-on-cpu", action="store_true", help="the code of the card, run by torch on the processor"
-    )
+    parser.add_argument("--torch-on-cpu", action="store_true", help="the code of the GPU, run by torch on the CPU")
+    add_record_option(parser, "gpu.csv")
     options = parser.parse_args()
     if options.torch_on_cpu:
         import torch
@@ -125,6 +134,9 @@ def main() -> None:
             if pipeline == "trained Gaussians" and name == "tibkat":
                 continue  # 35,613 labels squared: the dense path is not for that
             result = measure(name, data, pipeline, options)
+            if options.record:
+                row = {"device_name": device_name(options.device), "rows": options.rows, **result}
+                write_rows(options.record, [row], ("data", "pipeline", "device_name", "rows"))
             print(json.dumps(result), f"# {time.perf_counter() - started:.0f} s so far", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""What the latent path costs: the mapping by solver, and the search for neighbours of all training rows by index.
+"""What the latent path costs: the mapping by solver, and the search for neighbors of all training rows by index.
 
     python benchmarks/latent.py eurlex57k tibkat
 
@@ -20,6 +20,7 @@ from pysldl.decoding.index import unit_vectors
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import SLDLError
 from pysldl.mapping import RidgeMapping
+from records import add_record_option, write_rows
 
 MAPPINGS = {
     "early stopping": {"early_stopping": True},
@@ -53,8 +54,15 @@ def main() -> None:
     parser.add_argument("--indexes", nargs="*", default=list(INDEXES), choices=list(INDEXES))
     parser.add_argument("--mappings", nargs="*", default=list(MAPPINGS), choices=list(MAPPINGS))
     parser.add_argument("--rows", type=int, help="a quick look on fewer training rows")
+    add_record_option(parser, "latent.csv")
     add_data_options(parser)
     options = parser.parse_args()
+
+    def tell(found: dict[str, Any]) -> None:
+        print(json.dumps(found), flush=True)
+        if options.record:
+            write_rows(options.record, [{"rows": options.rows, **found}], ("data", "rows", "mapping", "index"))
+
     for name in options.datasets:
         train = text_features(open_dataset(name, options.data_dir)).split("train")
         X, Y = train.X[: options.rows], train.Y[: options.rows]
@@ -66,7 +74,7 @@ def main() -> None:
             _, spent = timed(lambda mapping=mapping, X=X, Z=Z: mapping.fit(X, Z))
             codes = mapping.predict(X) if codes is None else codes
             told = {"steps": mapping.n_iter_, "alpha": mapping.alpha_}
-            print(json.dumps({"data": name, "mapping": title, **told, **spent}), flush=True)
+            tell({"data": name, "mapping": title, **told, **spent})
         codes = unit_vectors(Z if codes is None else codes)
         everyone = np.arange(len(codes))
         for title in options.indexes:
@@ -75,13 +83,13 @@ def main() -> None:
             try:
                 _, built = timed(lambda index=index, codes=codes: index.fit(codes).tune(NEIGHBORS))
             except SLDLError as error:
-                print(json.dumps({"data": name, "index": title, "error": str(error)}), flush=True)
+                tell({"data": name, "index": title, "error": str(error)})
                 continue
             _, spent = timed(
                 lambda index=index, codes=codes, rows=everyone: index.nearest(codes, NEIGHBORS, leave_out=rows)
             )
             told = {"build": built["seconds"], "recall": getattr(index, "recall_", 1.0)}
-            print(json.dumps({"data": name, "index": title, **told, **spent}), flush=True)
+            tell({"data": name, "index": title, **told, **spent})
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What does it cost to add rows, and labels that nobody had heard of, to a fitted model? As a share of its fit.
+"""What does it cost to add rows, and new labels, to a fitted model? As a share of its fit.
 
 The last rows of the training split come later. The new labels on them are split off from known ones: every other
 row of such a label carries the new one instead, so that all else stays as it is in the data.
@@ -18,6 +18,7 @@ from data import add_data_options, open_dataset, text_features
 from measuring import Clock, answer, measured_apart
 from pysldl.by_size import for_size
 from pysldl.embedding.base import LabelEmbedding
+from records import add_record_option, write_rows
 from specification import check_preset, read_preset
 
 ROWS_OF_A_NEW_LABEL = 3
@@ -102,11 +103,15 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="compare the codes with those of a full refit")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_record_option(parser, "online.csv")
     add_data_options(parser)
     options = parser.parse_args()
     check_preset(parser, options.preset)
     asked = {key: getattr(options, key) for key in ("data", "data_dir", "preset", "rows", "labels", "check")}
     found = measured_apart(__file__, asked, threads=options.threads)
+    if options.record:
+        settings = {key: asked[key] for key in ("data", "preset", "rows", "labels")} | {"threads": options.threads}
+        write_rows(options.record, [settings | found], tuple(settings))
     if options.json:
         print(json.dumps(asked | found, indent=2))
         return

@@ -21,10 +21,11 @@ from pysldl.by_size import for_size
 from pysldl.experiments.files import slug, write_atomically
 from pysldl.experiments.tables import Cell, Row, Table, write_table
 from pysldl.metrics import evaluate
+from records import add_record_option, write_rows
 from specification import check_preset, read_preset
 from stages import stages_watched
 
-# Beside the presets, the way through the latent space: sparse label graph, ridge regression, votes of neighbours.
+# Beside the presets, the way through the latent space: sparse label graph, ridge regression, votes of neighbors.
 PIPELINES = {
     "latent": "paper(embedding=GaussianLabelEmbedding(128, cooccurrence='count', graph='sparse'), "
     "mapping=RidgeMapping(early_stopping=True))"
@@ -127,6 +128,21 @@ def measure(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def as_row(run: dict[str, Any]) -> dict[str, Any]:
+    """A run as one record: seconds of the stages of fit, of the prediction, and of decoding in both."""
+    stages = {
+        f"fit_{stage}_s": run["stages"].get(f"fit/{stage}", {"seconds": None})["seconds"]
+        for stage in ("embedding", "mapping", "decoder", "ranker")
+    }
+    kept = ("n_labels", "n_labels_seen", "n_assignments", "n_nonzeros", "fit_s", "predict_s", "peak_mb", "warm_up_s")
+    return {
+        **{key: run[key] for key in kept},
+        **stages,
+        "decoding_s": _seconds_of(run, ("decoder", "ranker")),
+        "P@1": 100 * run["P@1"],
+    }
+
+
 def as_table(runs: list[dict[str, Any]], caption: str, failures: list[str]) -> Table:
     """A row a number of labels: seconds and peak memory of every stage, and how the seconds grew."""
     stages = list(dict.fromkeys(stage for run in runs for stage in run["stages"]))
@@ -226,8 +242,9 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=40_000, help="(default 40000)")
     parser.add_argument("--exponent", type=float, default=1.0, help="of Zipf's law (default 1)")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/scaling"), help="folder of the results")
+    parser.add_argument("--out", type=Path, default=Path("build/benchmarks/scaling"), help="folder of the results")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_record_option(parser, "scaling.csv")
     options = parser.parse_args()
     for preset in options.preset:
         check_preset(parser, PIPELINES.get(preset, preset))
@@ -241,6 +258,10 @@ def main() -> None:
             f"predicted; Zipf exponent {options.exponent:g}; {options.threads} threads."
         )
         table = as_table(found[preset], caption, failures)
+        if options.record:
+            settings = {**_settings(preset, options), "threads": options.threads}
+            rows = [settings | as_row(run) for run in found[preset]]
+            write_rows(options.record, rows, (*settings, "n_labels"))
         if found[preset]:
             from pictures import draw_scaling  # not above: workers, whose memory is measured, draw nothing
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from statistics import median
 
 from data import add_data_options, open_dataset
-from serve_load import requests_of, service
+from records import add_record_option
+from serve_load import record_measurement, requests_of, service
 
 BARE = {
     "import numpy, scipy.sparse": "numpy and scipy.sparse",
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=7)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", action="store_true")
+    add_record_option(parser, "serving.csv")
     add_data_options(parser)
     options = parser.parse_args()
     request = requests_of(options.model, open_dataset(options.dataset, options.data_dir), 1, 5)[0]
@@ -57,6 +59,12 @@ def main() -> int:
         "bare_s": {statement: median(taken) for statement, taken in bare.items()},
         "ratio": {statement: median(cold) / median(taken) for statement, taken in bare.items()},
     }
+    if options.record:
+        scipy, sklearn = (median(taken) for taken in bare.values())
+        figures = {"starts": len(cold), "median_s": median(cold), "min_s": min(cold), "max_s": max(cold)}
+        record_measurement(
+            options.record, "cold start", options.dataset, figures | {"scipy_s": scipy, "sklearn_s": sklearn}
+        )
     if options.json:
         print(json.dumps(result, indent=2))
         return 0

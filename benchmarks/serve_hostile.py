@@ -13,7 +13,8 @@ from pysldl.persistence import read_manifest
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "serve"))
 from hostile import hostile_requests, raw_exchange
 
-from serve_load import memory_mb, service
+from records import add_record_option
+from serve_load import memory_mb, record_measurement, service
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 SLOWEST = 15.0
@@ -27,6 +28,7 @@ def main() -> int:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
+    add_record_option(parser, "serving.csv")
     options = parser.parse_args()
     n_features = read_manifest(options.model).n_features or 1
     requests = list(hostile_requests(random.Random(options.seed), options.requests, n_features))
@@ -47,6 +49,15 @@ def main() -> int:
     slowest = max(seconds for _, seconds, _ in answers)
     print(f"{len(answers)} requests: " + ", ".join(f"{n} x {status}" for status, n in statuses.most_common()))
     print(f"slowest {slowest:.2f} s; memory after each tenth: {', '.join(f'{at:.0f}' for at in memory)} MB")
+    if options.record:
+        figures = {
+            "requests": len(answers),
+            "server_errors": len(bad),
+            "slowest_s": slowest,
+            "memory_first_mb": memory[0],
+            "memory_last_mb": memory[-1],
+        }
+        record_measurement(options.record, "hostile", options.model.name, figures)
     for status, request in bad[:10]:
         print(status, request)
     return 0 if alive and not bad and slowest < SLOWEST and memory[-1] < memory[WARM - 1] + 50 else 1

@@ -22,6 +22,7 @@ from data import add_data_options, open_dataset
 from measuring import WorkerError, measured_apart
 from pysldl.cli._model import open_model
 from pysldl.serve.served_model import open_version
+from records import add_record_option, write_rows
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 from environments import PEERS
@@ -212,9 +213,10 @@ def main() -> int:
     parser.add_argument("--trial", type=float, default=5, help="seconds of each trial for the number of connections")
     parser.add_argument("--peers", nargs="*", default=list(COMPARED), choices=list(PEERS), help="asked beside it")
     parser.add_argument(
-        "--peer-models", type=Path, default=Path("results/benchmarks/peers"), help="where their models are kept"
+        "--peer-models", type=Path, default=Path("build/benchmarks/peers"), help="where their models are kept"
     )
     parser.add_argument("--json", action="store_true")
+    add_record_option(parser, "serving.csv")
     add_data_options(parser)
     options = parser.parse_args()
     data = open_dataset(options.dataset, options.data_dir)
@@ -233,9 +235,35 @@ def main() -> int:
         best = max(result["trials"], key=lambda trial: trial["per_second"])["connections"]
         result["held"] = load(port, process, requests, best, options.seconds)
     result["ratios"] = ratios(result)
+    if options.record:
+        for benchmark, figures in as_records(result).items():
+            record_measurement(options.record, benchmark, options.dataset, figures)
     print(json.dumps(result, indent=2) if options.json else told(result))
     memory = result["held"]["memory_mb"]
     return 0 if not result["held"]["failures"] and memory[-1] < memory[len(memory) // 10] + GROWTH_MB else 1
+
+
+def record_measurement(path: Path, benchmark: str, dataset: str, figures: dict[str, float]) -> None:
+    """Write the figures of one benchmark of the service, one row each."""
+    rows = [{"benchmark": benchmark, "dataset": dataset, "name": name, "value": v} for name, v in figures.items()]
+    write_rows(path, rows, ("benchmark", "dataset", "name"))
+
+
+def as_records(result: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Figures of the load that was held, of one connection alone, and of one row inside each process."""
+    held, alone = result["held"], result["trials"][0]
+    memory = held["memory_mb"]
+    inside = {"pysldl": result["library"], **result["peers"]}
+    return {
+        "load": {
+            **{key: held[key] for key in ("connections", "seconds", "answers", "per_second", "p50_ms", "p99_ms")},
+            "failures": sum(held["failures"].values()),
+            "memory_first_mb": memory[len(memory) // 10],
+            "memory_last_mb": memory[-1],
+        },
+        "one connection": {key: alone[key] for key in ("per_second", "p50_ms", "p99_ms")},
+        "one row": {f"{name}_p50_ms": found["p50_ms"] for name, found in inside.items() if "error" not in found},
+    }
 
 
 def told(result: dict[str, Any]) -> str:

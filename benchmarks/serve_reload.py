@@ -19,7 +19,8 @@ from pathlib import Path
 from data import add_data_options, open_dataset
 from pysldl.datasets import Dataset
 from pysldl.datasets.npz import write_npz
-from serve_load import read_answer, requests_of, service
+from records import add_record_option
+from serve_load import read_answer, record_measurement, requests_of, service
 
 
 def ask(port: int, request: bytes, done: threading.Event, seen: list[tuple[str, str]], failures: list[int]) -> None:
@@ -60,6 +61,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=100, help="rows that each update adds")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--clients", type=int, default=4)
+    add_record_option(parser, "serving.csv")
     add_data_options(parser)
     options = parser.parse_args()
     data = open_dataset(options.dataset, options.data_dir)
@@ -96,6 +98,17 @@ def main() -> int:
     versions = len({version for version, _ in seen})
     mixed = len(set(seen)) - versions
     print(f"{len(seen)} answers of {versions} versions, {len(failures)} failures, {mixed} versions with two answers")
+    if options.record:
+        figures = {
+            "updates": options.times,
+            "rows_each": options.rows,
+            "clients": options.clients,
+            "answers": len(seen),
+            "versions": versions,
+            "failures": len(failures),
+            "mixed_versions": mixed,
+        }
+        record_measurement(options.record, "reload", options.dataset, figures)
     return 0 if not failures and not mixed and versions == options.times + 1 else 1
 
 

@@ -14,6 +14,7 @@ from pysldl.embedding import GaussianLabelEmbedding, RandomLabelEmbedding
 from pysldl.experiments.significance import paired_p_value
 from pysldl.experiments.tables import Cell, Row, Table
 from pysldl.metrics import evaluate, inverse_propensity
+from records import add_record_option, write_rows
 
 METRICS = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 
@@ -37,6 +38,15 @@ def measure(
             for metric in METRICS:
                 found.setdefault(name, {}).setdefault(metric, []).append(100 * scores[metric])
     return found
+
+
+def as_rows(found: dict[str, dict[str, list[float]]]) -> list[dict[str, Any]]:
+    """One row for each embedding and fold."""
+    return [
+        {"embedding": embedding, "fold": fold, **{metric: values[fold] for metric, values in by_metric.items()}}
+        for embedding, by_metric in found.items()
+        for fold in range(len(by_metric["P@1"]))
+    ]
 
 
 def as_table(dataset: str, found: dict[str, dict[str, list[float]]], caption: str) -> Table:
@@ -66,7 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--datasets", nargs="+", default=["stackex-cs", "stackex-philosophy"], help="names or files")
     parser.add_argument("--c-hat", type=int, default=32, help="width of the codes (default 32)")
-    parser.add_argument("--k", type=int, default=30, help="neighbours (default 30)")
+    parser.add_argument("--k", type=int, default=30, help="neighbors (default 30)")
     parser.add_argument(
         "--graph",
         default="auto",
@@ -75,15 +85,20 @@ def main() -> None:
     )
     parser.add_argument("--folds", type=int, default=10, help="how many of the ten folds (default 10)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_record_option(parser, "trained_vs_random.csv")
     add_data_options(parser)
     options = parser.parse_args()
     results: dict[str, Any] = {}
     for name in options.datasets:
         dataset = open_dataset(name, options.data_dir)
         results[dataset.name] = measure(dataset, options.c_hat, options.k, options.folds, options.graph)
+        if options.record:
+            settings = {"dataset": dataset.name, "c_hat": options.c_hat, "k": options.k, "graph": options.graph}
+            rows = [settings | row for row in as_rows(results[dataset.name])]
+            write_rows(options.record, rows, (*settings, "embedding", "fold"))
         if not options.json:
             caption = (
-                f"Width {options.c_hat}, {options.k} neighbours, {options.folds} of ten folds, graph {options.graph}; "
+                f"Width {options.c_hat}, {options.k} neighbors, {options.folds} of ten folds, graph {options.graph}; "
                 "per cent."
             )
             print(as_table(dataset.name, results[dataset.name], caption).to_markdown())

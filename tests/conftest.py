@@ -1,10 +1,13 @@
-"""Fixtures every test folder may use."""
+"""Fixtures every test folder may use, and the mark of the tests whose outcome depends on arithmetic."""
 
 import os
 from pathlib import Path
 
 import pytest
 
+from machines.number_tests import NUMBERS, TRAINED_LONG
+
+ROOT = Path(__file__).resolve().parent.parent
 BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -15,3 +18,17 @@ def data_dir() -> Path:
     if not any(folder.glob("*.npz")):
         pytest.skip(f"no data sets in {folder}: set PYSLDL_DATA to the folder that holds them")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests and doctests whose outcome depends on arithmetic."""
+    for item in items:
+        path = item.path.relative_to(ROOT).as_posix()
+        method = getattr(item, "callspec", None) and item.callspec.params.get("name")
+        if path.startswith(NUMBERS) and method not in TRAINED_LONG:
+            item.add_marker(pytest.mark.numbers)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Look for doctests in the package only: helpers of the tests have none."""
+    return True if collection_path.suffix == ".py" and not collection_path.name.startswith("test_") else None

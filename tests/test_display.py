@@ -60,8 +60,10 @@ def explanation():
 def relations():
     return Relations(
         [
-            LabelRelation("cloud", "sky", 0.5, 2.0, 40, 90, 38),
-            LabelRelation("<i>", "a label with a name that is much longer than any table has room for", 1, 3, 2, 2, 1),
+            LabelRelation("cloud", "sky", 40, 90, 38, 400, 0.5, 2.0),
+            LabelRelation(
+                "<i>", "a label with a name that is much longer than any table has room for", 2, 2, 1, 9, 1, 3
+            ),
         ]
     )
 
@@ -98,9 +100,9 @@ def test_relations_are_a_list(relations):
 
 def test_relations_in_a_terminal(relations):
     header, first, second = str(relations).splitlines()
-    assert header.split() == ["label", "implies", "KL", "reverse", "rows", "of", "share"]
-    assert first.split() == ["cloud", "sky", "0.50", "2.00", "38", "40", "95%"]
-    assert "..." in second and len(second) < 120
+    assert header.split() == ["label", "relation", "other", "label", "rows", "of", "share", "sure", "KL", "reverse"]
+    assert first.split() == ["cloud", "implies", "sky", "38", "40", "95%", ">99%", "0.50", "2.00"]
+    assert "..." in second and "is related to" in second and "50%" in second and len(second) < 140
     assert len(first) == len(header)
     assert repr(relations) == str(relations)
     assert str(Relations()) == "no relations"
@@ -108,9 +110,11 @@ def test_relations_in_a_terminal(relations):
 
 def test_relations_in_a_notebook(relations):
     rows = cells(relations._repr_html_())
-    assert rows[1][:5] == ["cloud", "sky", "0.50", "2.00", "38 of 40"]
+    assert rows[1] == ["cloud", "implies", "sky", "38 of 40", "95%", "", ">99%", "0.50", "2.00"]
     assert rows[2][0] == "<i>" and "<i>" not in relations._repr_html_()
     assert "no relations" in Relations()._repr_html_()
+    without = Relations([LabelRelation("cloud", "sky", 40, 90, 38, 400)])
+    assert "KL" not in str(without) and "KL" not in without._repr_html_()
 
 
 def test_bars_say_how_much_and_which_way():

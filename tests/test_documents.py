@@ -1,6 +1,8 @@
-"""The Python examples of the README and the documents run."""
+"""The Python examples of the README and the documents run, and their figures are those of the records."""
 
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -47,3 +49,14 @@ def test_the_example_runs(name, known, tmp_path, monkeypatch, capsys):
 
 def test_there_are_examples():
     assert {"README.md-0", "baselines.md-0", "online.md-0"} <= EXAMPLES.keys()
+
+
+def test_documents_say_what_the_records_say():
+    script = ROOT / "benchmarks" / "documents.py"
+    checked = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_records_are_small():
+    sizes = [path.stat().st_size for path in (ROOT / "results").rglob("*") if path.is_file()]
+    assert sizes and sum(sizes) < 5_000_000

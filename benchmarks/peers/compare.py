@@ -24,6 +24,7 @@ from pysldl.datasets import Dataset, write_xc
 from pysldl.experiments.files import slug, write_atomically
 from pysldl.experiments.tables import Cell, Row, Table, write_table
 from pysldl.metrics import evaluate, inverse_propensity
+from records import add_record_option, write_rows
 from specification import check_preset
 
 ADAPTERS = {"omikuji": "omikuji_forest", "napkinxc": "napkinxc_tree", "pecos": "pecos_linear"}
@@ -114,6 +115,18 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     return [_merged(by_system[name]) for name in sorted(by_system, key=lambda n: (order.get(n, len(order)), n))]
 
 
+def as_rows(folder: Path) -> list[dict[str, Any]]:
+    """One record for each run on a data set; what failed has its reason in place of figures."""
+    rows = []
+    for path in sorted(folder.glob("*.json")):
+        result = json.loads(path.read_text())
+        system = result["system"]
+        row = {key: result.get(key) for key in ("dataset", "system", "run", "threads", *COSTS, "warm_up_s", "error")}
+        row["specification"] = PEERS[system].package if system in PEERS else CONTROLS.get(system, system)
+        rows.append(row | {name: 100 * value for name, value in result.get("metrics", {}).items()})
+    return rows
+
+
 def _merged(runs: list[dict[str, Any]]) -> dict[str, Any]:
     finished = [run for run in runs if "error" not in run]
     if not finished:
@@ -169,8 +182,9 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=1, help="runs of each (default 1); the table shows medians")
     parser.add_argument("--rows", type=int, help="only so many training rows, for a quick look")
     parser.add_argument("--threads", type=int, default=2, help="of each system (default 2)")
-    parser.add_argument("--out", type=Path, default=Path("results/benchmarks/peers"), help="folder of the results")
+    parser.add_argument("--out", type=Path, default=Path("build/benchmarks/peers"), help="folder of the results")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_record_option(parser, "peers.csv")
     add_data_options(parser)
     options = parser.parse_args()
     for system in options.only:
@@ -186,6 +200,9 @@ def main() -> None:
             for system in options.only:
                 print(f"{comparison.name}: {system}, run {run + 1}", file=sys.stderr, flush=True)
                 comparison.measure(system, run, options.threads)
+    if options.record:
+        for comparison in comparisons:
+            write_rows(options.record, as_rows(comparison.folder), ("dataset", "system", "run"))
     results = {comparison.name: read_results(comparison.folder) for comparison in comparisons}
     for comparison in comparisons:
         caption = f"{comparison.shape}; {options.threads} threads; peers with their defaults; metrics in per cent."

@@ -11,16 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
 from pysldl.calibration import ScoreCalibration
 from pysldl.decoding.joint import CodedRows
 from pysldl.device import computing_on
 from pysldl.exceptions import DataError
 from pysldl.explanation import Explanation, FeatureTerm, Neighbor
 from pysldl.kernels.lengths import unit_rows
+from pysldl.relations import MIN_COUNT, RelationFinder, Relations, label_relations
 from pysldl.standard import standardized
 from pysldl.suggestions import did_you_mean
 
-__all__ = ["LabelAnswers", "StagedAnswers"]
+__all__ = ["LabelAnswers", "StagedAnswers", "without_unseen"]
 
 BLOCK_BYTES = 128 << 20
 SPARSE_BLOCK = 4096
@@ -74,10 +76,7 @@ class LabelAnswers:
         block = self._rows_at_once()
         unseen = self.label_counts_ == 0
         for start in range(0, X.shape[0], block):
-            scores = self._score_rows(X if block >= X.shape[0] else X[start : start + block])
-            if not sparse.issparse(scores) and unseen.any():
-                scores[:, unseen] = -np.inf
-            yield scores
+            yield without_unseen(self._score_rows(X if block >= X.shape[0] else X[start : start + block]), unseen)
 
     def _as_sparse(self, labels: NDArray[np.integer], values: NDArray[Any]) -> sparse.csr_array:
         """CSR matrix of the labels that are not -1, with their values."""
@@ -98,6 +97,7 @@ class StagedAnswers(LabelAnswers):
     device: str
     feature_means_: NDArray[Any] | None = None  # as in a model that an earlier version saved
     feature_scales_: NDArray[Any] | None = None
+    embedding_: Any
     mapping_: Any
     decoder_: Any
     ranker_: Any
@@ -115,15 +115,16 @@ class StagedAnswers(LabelAnswers):
             X = standardized(X, self.feature_means_, self.feature_scales_)
         return unit_rows(X) if self.normalize else X
 
-    def _rows_to_decode(self, X: Any) -> Any:
-        """What the decoder works on: features as they are, their codes, or both."""
-        if self.mapping_ is None:
+    def _rows_to_decode(self, X: Any, mapping: Any = None) -> Any:
+        """What the decoder works on: features as they are, their codes, or both; codes of ``mapping``, if given."""
+        mapping = self.mapping_ if mapping is None else mapping
+        if mapping is None:
             return X
-        codes = self.mapping_.predict(X)
+        codes = mapping.predict(X)
         return CodedRows(codes, X) if self.decoder_.works_on == "both" else codes
 
     def _score_scaled(self, X: Any) -> Any:
-        with computing_on(self.device):
+        with computing_on(self.device), fixed_order_blas():
             return self._score_through_stages(X)
 
     def _score_through_stages(self, X: Any) -> Any:
@@ -134,6 +135,7 @@ class StagedAnswers(LabelAnswers):
         rows = sparse.csr_array(X, dtype=np.float32)
         return self._as_sparse(*self.ranker_.rank(rows, *self.decoder_.candidates(codes, width)))
 
+    @single_threaded_blas
     def explain(self, x: Any, label: str | int, *, top: int = 5) -> Explanation:
         """Why one row gets its score for one label.
 
@@ -183,6 +185,47 @@ class StagedAnswers(LabelAnswers):
             terms_meaning=meaning,
         )
 
+    def label_relations(
+        self, top: int | None = 20, *, label: str | int | None = None, per_label: int = 1, min_count: int = MIN_COUNT
+    ) -> Relations:
+        """Directed relations between labels: "cloud implies sky", with the counts behind it and how sure it is.
+
+        A model with Gaussians adds the divergence both ways. See :class:`~pysldl.relations.LabelRelation` for what each
+        relation holds and when it is called an implication.
+
+        Parameters
+        ----------
+        top : int or None
+            How many, strongest first; with ``label``, from and to that label each. None for all.
+        label : str or int, optional
+            Only relations from or to this label.
+        per_label : int
+            Relations of each label to more frequent ones; all of them with ``label``.
+        min_count : int
+            Labels on fewer training rows are left out.
+        """
+        of = None if label is None else self.label_column(label)
+        self._require_fit()
+        return label_relations(
+            self._training_labels(),
+            self.label_names_,
+            *self._gaussians(),
+            top=top,
+            per_label=per_label,
+            min_count=min_count,
+            of=of,
+        )
+
+    def relation_finder(self) -> RelationFinder:
+        """What :meth:`label_relations` asks, for callers with many questions."""
+        self._require_fit()
+        return RelationFinder(self._training_labels(), *self._gaussians())
+
+    def _gaussians(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+        """Means and log-variances of the labels, or None twice."""
+        log_variances = getattr(getattr(self, "embedding_", None), "log_variances_", None)
+        return (None, None) if log_variances is None else (self.embedding_.components_, log_variances)
+
     def _training_labels(self) -> sparse.csr_array:
         decoder = self.decoder_
         neighbors = getattr(decoder, "neighbors_", decoder)
@@ -196,6 +239,13 @@ class StagedAnswers(LabelAnswers):
 
     def _feature_name(self, column: int) -> str:
         return f"feature {column}" if self.feature_names_ is None else str(self.feature_names_[column])
+
+
+def without_unseen(scores: Any, unseen: NDArray[np.bool_]) -> Any:
+    """Scores in which labels without training rows cannot be predicted: dense ones are -inf, CSR has none of them."""
+    if not sparse.issparse(scores) and unseen.any():
+        scores[:, unseen] = -np.inf
+    return scores
 
 
 def _one_row(x: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from pysldl.answers import LabelAnswers
 from pysldl.calibration import ScoreCalibration
 from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.labels import as_indicator, encode_labels, indicator_of_names
+from pysldl.frames import is_frame
+from pysldl.labels import as_classes, as_indicator, as_rows_of_names, encode_labels, indicator_of_names
 from pysldl.memory import require_memory
 from pysldl.metrics import evaluate
+from pysldl.progress import ProgressCallback, progress_callback
+from pysldl.texts import as_texts
 from pysldl.topk import top_k
 
 __all__ = ["LabelRanker"]
@@ -58,6 +61,7 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
 
     vectorizer: Any = None
     memory_limit: int | str | None = None
+    _on_progress: ProgressCallback | None = None
 
     # What a subclass provides
 
@@ -79,15 +83,19 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_samples, n_features), or list of str
-            Features, or texts.
-        y : indicator of shape (n_samples, n_labels), list of lists of label names, or array-like of shape (n_samples,)
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+            Features, or one text per row: a list, tuple, array or Series of str, or a frame (pandas, Polars) whose only
+            column holds them.
+        y : indicator of shape (n_samples, n_labels), rows of label names, or array-like of shape (n_samples,)
             The labels Y.
-            An indicator may be dense, sparse or a DataFrame whose columns name the labels. A one-dimensional ``y``
-            means one class per row; the model is then an ordinary classifier.
+            An indicator may be dense, sparse or a DataFrame whose columns name the labels. Rows of label names are a
+            list, object array, Series or one-column frame with a list (tuple, set) of str in each row, [] for no
+            labels. A one-dimensional ``y`` of plain values means one class per row; the model is then an ordinary
+            classifier.
         label_names, feature_names : sequences of str, optional
             Names of the columns of ``y`` and ``X``.
         """
+        on_progress = progress_callback(getattr(self, "progress", None))
         encoded = encode_labels(y, label_names)
         X = self._features(X, reset=True)
         check_consistent_length(X, encoded.Y)
@@ -103,7 +111,11 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
         self.feature_names_ = self._named_features(X, feature_names)
         self._report_unseen_labels()
         self.calibration_ = None
-        self._fit_rows(X, encoded.Y)
+        self._on_progress = on_progress
+        try:
+            self._fit_rows(X, encoded.Y)
+        finally:
+            del self._on_progress  # a fitted model can be copied and pickled, whatever reported its progress
         return self
 
     # Predicting
@@ -115,7 +127,7 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_samples, n_features), or list of str
+        X : array-like or sparse of shape (n_samples, n_features), or texts
         k : int
         names : bool
             Give names instead of columns of ``Y``.
@@ -193,30 +205,76 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
         return probabilities
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """nDCG@5 of the ranking; accuracy where the model was fitted on one class per row."""
-        if getattr(self, "target_kind_", None) == "classes":
-            return float(np.average(self.predict(X) == np.asarray(y).ravel(), weights=sample_weight))
-        if sample_weight is not None:
-            raise DataError("sample_weight is not supported by the ranking score.")
-        labels, _ = self.predict_topk(X, 5)
-        return evaluate(self.encode(y), labels, ks=(5,))["nDCG@5"]
-
-    def encode(self, Y: Any) -> sparse.csr_array:
-        """Labels of new rows as an indicator over the known labels; an unknown name is an error.
+        """nDCG@5 of the ranking; accuracy where the model was fitted on one class per row.
 
         Parameters
         ----------
-        Y : indicator of shape (n_samples, n_labels) or list of lists of label names
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+        y : the true labels, in any form that :meth:`fit` takes
+            A label that the model has never seen counts as missed, and a warning says how many there are.
+        sample_weight : array-like of shape (n_samples,), optional
+            Only with one class per row.
+        """
+        if getattr(self, "target_kind_", None) == "classes":
+            return float(np.average(self.predict(X) == as_classes(y), weights=sample_weight))
+        if sample_weight is not None:
+            raise DataError("sample_weight is not supported by the ranking score.")
+        labels, _ = self.predict_topk(X, 5)
+        Y = self.encode(y, unseen="keep")
+        check_consistent_length(labels, Y)
+        n_unseen = int((Y.indices >= len(self.label_names_)).sum())
+        if n_unseen:
+            warnings.warn(
+                f"{n_unseen} of {Y.nnz} true labels are unknown to the model, which was fitted on rows without them; "
+                "they count as missed.",
+                SLDLWarning,
+                stacklevel=2,
+            )
+        return evaluate(Y, labels, ks=(5,))["nDCG@5"]
+
+    def encode(self, Y: Any, *, unseen: Literal["error", "keep", "drop"] = "error") -> sparse.csr_array:
+        """Labels of new rows as an indicator with the columns of the model.
+
+        Parameters
+        ----------
+        Y : indicator of shape (n_samples, n_labels) or rows of label names, in any form that :meth:`fit` takes
+            The columns of a DataFrame are matched by name.
+        unseen : {"error", "keep", "drop"}
+            What to do with a name that the model does not know: refuse it; give it a column behind the known ones, so
+            that metrics count it as missed; or leave it out.
         """
         check_is_fitted(self)
-        if isinstance(Y, (list, tuple)) and all(
-            isinstance(row, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in row) for row in Y
-        ):
-            return indicator_of_names(Y, self.label_names_)
-        indicator = as_indicator(Y)
-        if indicator.shape[1] != len(self.label_names_):
-            raise DataError(f"Y has {indicator.shape[1]} labels, but the model knows {len(self.label_names_)}.")
-        return indicator
+        if unseen not in ("error", "keep", "drop"):
+            raise DataError(f"unseen must be 'error', 'keep' or 'drop', but is {unseen!r}.")
+        rows = as_rows_of_names(Y)
+        if rows is None:
+            indicator = as_indicator(Y)
+            columns = self._columns_by_name(Y)
+            if columns is None:
+                if indicator.shape[1] != len(self.label_names_):
+                    raise DataError(f"Y has {indicator.shape[1]} labels, but the model knows {len(self.label_names_)}.")
+                return indicator
+            names = np.array(columns)
+            bounds = zip(indicator.indptr[:-1], indicator.indptr[1:], strict=True)
+            rows = [names[indicator.indices[start:end]].tolist() for start, end in bounds]
+        known = set(self.label_names_.tolist())
+        if unseen == "drop":
+            rows = [[name for name in row if name in known] for row in rows]
+        names = self.label_names_
+        if unseen == "keep":
+            new = sorted({name for row in rows for name in row} - known)
+            names = np.concatenate([names, np.array(new, dtype=np.str_)]) if new else names
+        return indicator_of_names(rows, names)
+
+    def _columns_by_name(self, Y: Any) -> list[str] | None:
+        """Names of the columns of a frame; None where either side has only numbers, so that positions must do."""
+        if not is_frame(Y) or not hasattr(self, "label_names_"):
+            return None
+        columns = [str(column) for column in Y.columns]
+        numbered = [str(i) for i in range(max(len(columns), len(self.label_names_)))]
+        if columns == numbered[: len(columns)] or self.label_names_.tolist() == numbered[: len(self.label_names_)]:
+            return None
+        return columns
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -226,19 +284,20 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
     # Shared machinery
 
     def _features(self, X: Any, *, reset: bool) -> Any:
-        """Validated features; texts go through the vectoriser."""
-        if _is_texts(X):
+        """Validated features; texts go through the vectorizer."""
+        texts = as_texts(X)
+        if texts is not None:
             if reset:
                 vectorizer = self.vectorizer if self.vectorizer is not None else TfidfVectorizer(sublinear_tf=True)
                 self.vectorizer_ = clone(vectorizer)
                 try:
-                    X = self.vectorizer_.fit_transform(X)
+                    X = self.vectorizer_.fit_transform(texts)
                 except ValueError as error:
                     raise DataError(f"The texts give no features: {error}") from error
             elif getattr(self, "vectorizer_", None) is None:
                 raise DataError("This model was fitted on features, not on texts: pass a matrix.")
             else:
-                X = self.vectorizer_.transform(X)
+                X = self.vectorizer_.transform(texts)
         elif reset:
             self.vectorizer_ = None
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
@@ -276,7 +335,8 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
 
     def _dense_scores(self, X: Any) -> NDArray[np.float32]:
         check_is_fitted(self)
-        n_rows = len(X) if isinstance(X, (list, tuple)) else X.shape[0]
+        X = self._features(X, reset=False)
+        n_rows = X.shape[0]
         require_memory(
             4 * n_rows * len(self.label_names_),
             f"A dense score matrix of {n_rows} rows and {len(self.label_names_)} labels",
@@ -284,7 +344,7 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
             self.memory_limit,
         )
         blocks = []
-        for scores in self._score_blocks(X):
+        for scores in self._score_checked(X):
             block = scores.toarray() if sparse.issparse(scores) else scores
             hidden = np.isneginf(block)
             if hidden.any():
@@ -307,9 +367,3 @@ class LabelRanker(LabelAnswers, ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.classifier_tags.multi_label = True
         return tags
-
-
-def _is_texts(X: Any) -> bool:
-    if isinstance(X, (list, tuple)):
-        return len(X) > 0 and all(isinstance(text, str) for text in X)
-    return isinstance(X, np.ndarray) and X.ndim == 1 and X.dtype.kind == "U"

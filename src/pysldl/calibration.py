@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.held_out import summarise
+from pysldl.held_out import hits_of, summarise
 from pysldl.stage import Stage
 from pysldl.topk import top_k
 
@@ -26,7 +26,7 @@ class ScoreCalibration(Stage):
     threshold_ : float
         Labels that score at least this are predicted.
     left_out_f1_ : float
-        Micro-F1 on the left-out rows at that threshold.
+        Micro-F1 on the held-out rows, those of each half at the threshold that is best on the other half.
     held_out_ : dict
         How good the model was on the left-out rows, see :func:`~pysldl.held_out.summarise`. A model that was saved by
         an older version has none.
@@ -39,6 +39,7 @@ class ScoreCalibration(Stage):
         labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
         floor = 0.0 if sparse.issparse(scores) else float(best[labels >= 0].min(initial=0.0))
         self._fit_ranked(labels, best, Y, floor)
+        self.left_out_f1_ = _cross_fitted_f1(labels, best, Y)
         self.held_out_ = summarise(
             labels,
             best,
@@ -65,7 +66,7 @@ class ScoreCalibration(Stage):
         # A run of hits does not make the next one certain, nor a run of misses.
         doubt = 1.0 / (score.size + 2.0)
         self.probabilities_ = np.clip(curve.y_thresholds_, doubt, 1.0 - doubt)
-        self.threshold_, self.left_out_f1_ = _best_f1(score, hit, n_relevant=Y.nnz)
+        self.threshold_ = _best_threshold(score, hit, n_relevant=Y.nnz)
         return self
 
     def probability(self, scores: NDArray[Any]) -> NDArray[np.float64]:
@@ -73,8 +74,8 @@ class ScoreCalibration(Stage):
         return np.where(np.isneginf(scores), 0.0, np.interp(scores, self.scores_, self.probabilities_))
 
 
-def _best_f1(score: NDArray[np.float64], hit: NDArray[np.float64], n_relevant: int) -> tuple[float, float]:
-    """Threshold with the best micro-F1, and that F1; halfway to the next lower score."""
+def _best_threshold(score: NDArray[np.float64], hit: NDArray[np.float64], n_relevant: int) -> float:
+    """Threshold with the best micro-F1; halfway to the next lower score."""
     order = np.argsort(-score, kind="stable")
     score, hits = score[order], np.cumsum(hit[order])
     f1 = 2.0 * hits / (np.arange(1, len(hits) + 1) + max(n_relevant, 1))
@@ -82,4 +83,21 @@ def _best_f1(score: NDArray[np.float64], hit: NDArray[np.float64], n_relevant: i
     f1 = np.where(last_of_ties, f1, -1.0)
     best = int(np.argmax(f1 >= f1.max() - EQUAL))  # the first, the highest threshold, of those that differ by rounding
     below = score[best + 1] if best + 1 < len(score) else score[best]
-    return float((score[best] + below) / 2.0), float(f1[best])
+    return float((score[best] + below) / 2.0)
+
+
+def _cross_fitted_f1(labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_array) -> float:
+    """Micro-F1 of rows at thresholds that were chosen without them: for each half, on the other one."""
+    hits = hits_of(labels, Y)
+    n_predicted, n_hits = 0, 0
+    halves = np.arange(len(labels)) % 2
+    for half in (0, 1):
+        judged, others = halves == half, np.flatnonzero(halves != half)
+        there = labels[others] >= 0
+        if not there.any():
+            continue
+        scores, known = best[others][there].astype(np.float64), hits[others][there].astype(np.float64)
+        predicted = best[judged] >= _best_threshold(scores, known, n_relevant=Y[others].nnz)
+        n_predicted += int(predicted.sum())
+        n_hits += int((predicted & hits[judged]).sum())
+    return 2.0 * n_hits / max(n_predicted + Y.nnz, 1)

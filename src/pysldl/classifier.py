@@ -1,15 +1,20 @@
 """SLDLClassifier: the three stages in a row."""
 
+import warnings
+from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 
-from pysldl.answers import StagedAnswers
+from pysldl.answers import StagedAnswers, without_unseen
+from pysldl.backend.threads import fixed_order_blas
 from pysldl.base import LabelRanker
 from pysldl.by_size import stage_for
 from pysldl.calibration import ScoreCalibration
@@ -19,17 +24,24 @@ from pysldl.decoding.joint import CodedRows
 from pysldl.device import computing_on
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
-from pysldl.exceptions import DataError
+from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.labels import as_indicator
 from pysldl.mapping import RidgeMapping
 from pysldl.memory import fits_in_memory, require_memory
 from pysldl.online import OnlineLearning
 from pysldl.progress import ProgressCallback
-from pysldl.relations import Relations, label_relations
 from pysldl.standard import are_measurements, column_scales
+from pysldl.topk import top_k
 
 __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
+ENOUGH_CALIBRATION_ROWS = 2000
+
+
+def _thawed(stage: Any) -> Any:
+    """The fitted stage in a ``FrozenEstimator``; others as they are."""
+    return stage.estimator if isinstance(stage, FrozenEstimator) else stage
 
 
 class SLDLClassifier(StagedAnswers, OnlineLearning):
@@ -41,7 +53,8 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     Parameters
     ----------
     embedding : label embedding, optional
-        Default :class:`~pysldl.embedding.GaussianLabelEmbedding`.
+        Default :class:`~pysldl.embedding.GaussianLabelEmbedding`. One that is fitted already, and wrapped in
+        scikit-learn's ``FrozenEstimator``, is used as it is (such a model cannot be saved); see :meth:`embedding_path`.
     mapping : RidgeMapping, optional
     decoder : decoder, optional
         Default :class:`~pysldl.decoding.NeighborDecoder`. One that works on features needs neither embedding nor
@@ -55,8 +68,10 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         Before that, bring every feature to mean 0 and deviation 1, those of the rows of ``fit``. None: where more than
         half of the values are not zero, as among measurements and unlike in texts.
     calibrate : bool
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba``, from the scores that up to
-        5,000 training rows get when they are left out.
+        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` from the scores of held-out
+        training rows. With a mapping, a tenth of the rows is held out from a second mapping and decoder, and the next
+        tenth, until there are about 2,000 rows; without one, up to 5,000 rows are each left out alone; a ranker holds
+        out up to 1,000 rows of its own.
     online : bool
         Keep the features of the training rows, so that ``partial_fit`` can add rows and labels, and ``forget_rows``
         take rows out.
@@ -67,8 +82,9 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         ``fit`` and in prediction; the results are those of the processor up to rounding. ``"cpu"`` needs no torch.
     memory_limit : int or str, optional
         Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable, optional
-        Called with a :class:`~pysldl.progress.Progress` after every step of a long stage.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl.progress.Progress` after every step of a long stage; True prints lines on standard
+        error.
     random_state : int, RandomState or None
         Seed of everything random; a stage that has its own keeps it.
 
@@ -120,7 +136,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         vectorizer: Any = None,
         device: str = "cpu",
         memory_limit: int | str | None = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         random_state: Any = None,
     ) -> None:
         self.embedding = embedding
@@ -140,13 +156,13 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     # The three stages
 
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        with computing_on(self.device):
+        with computing_on(self.device), fixed_order_blas():
             self._fit_stages(X, Y)
 
     def _fit_stages(self, X: Any, Y: sparse.csr_array) -> None:
         rng = check_random_state(self.random_state)
         embedding, mapping, decoder, ranker = self._stages(*Y.shape)
-        self.embedding_ = self._seeded(embedding, rng)
+        self.embedding_ = _thawed(self._seeded(embedding, rng))
         self.mapping_ = self._seeded(mapping, rng)
         self.decoder_ = self._seeded(decoder, rng)
         self.ranker_: LinearRanker | None = None if ranker is None else clone(ranker)
@@ -163,8 +179,9 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         X = self._scaled(X)
         held = None
         calibrates = self.calibrate and self.target_kind_ != "classes" and self.ranker_ is None
-        if calibrates or self.decoder_.leaves_open:
-            held = rng.permutation(X.shape[0])[:CALIBRATION_ROWS]
+        order = rng.permutation(X.shape[0]) if calibrates or self.decoder_.leaves_open else np.empty(0, np.intp)
+        if self.decoder_.leaves_open:
+            held = order[:CALIBRATION_ROWS]
         Z: Any
         if self.decoder_.works_on == "features":
             self.embedding_, self.mapping_, Z = None, None, X
@@ -181,15 +198,17 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         if self.ranker_ is not None:
             left_out = codes if self.mapping_ is None else self._left_out_rows(codes, Z, np.arange(X.shape[0]))
             self._fit_ranker(self.ranker_, X, left_out, codes, Y, rng)
-        if held is not None and calibrates:
-            self.calibration_ = self._calibrated(codes, Z, Y, held)
+        if calibrates:
+            self.calibration_ = self._calibrated(X, Z, Y, order)
 
     def _fit_codes(self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None) -> Any:
         """Fit stages 1 and 2; returns the targets of the training rows."""
-        Z = self.embedding_.fit(Y, progress=self.progress, memory_limit=self.memory_limit).transform(Y)
+        if not isinstance(self.embedding, FrozenEstimator):
+            self.embedding_.fit(Y, progress=self._on_progress, memory_limit=self.memory_limit)
+        Z = self.embedding_.transform(Y)
         n_nonzeros = X.nnz if sparse.issparse(X) else X.size
         self._lean_mapping(self.mapping_, (*X.shape, n_nonzeros, Z.shape[1]))
-        self.mapping_.fit(X, Z, leverage_of=held, progress=self.progress)
+        self.mapping_.fit(X, Z, leverage_of=held, progress=self._on_progress)
         return Z
 
     def _left_out_rows(self, codes: Any, Z: Any, rows: NDArray[np.integer]) -> Any:
@@ -224,40 +243,83 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
             self.calibration_ = ScoreCalibration().fit(scores, Y[held])
         ranker.forget_held_rows()
 
+    # Several configurations of the same rows
+
+    def with_default_stages(self) -> Self:
+        """A copy in which embedding, mapping and decoder are given, so that their parameters can be set by name."""
+        defaults = {"embedding": GaussianLabelEmbedding, "mapping": RidgeMapping, "decoder": NeighborDecoder}
+        missing = {name: make() for name, make in defaults.items() if getattr(self, name) is None}
+        return clone(self).set_params(**missing)
+
+    def embedding_path(self, y: Any, *, n_steps: Sequence[int] | None = None) -> list[LabelEmbedding]:
+        """The fitted label embeddings of this classifier for several numbers of descent steps, from one descent.
+
+        Wrapped in scikit-learn's ``FrozenEstimator`` and given as ``embedding``, each of them makes :meth:`fit` learn
+        what it would learn with that number of steps, on these rows or on part of them.
+
+        Parameters
+        ----------
+        y : indicator of shape (n_samples, n_labels)
+        n_steps : sequence of int, optional
+            Ascending. By default the number of steps of the embedding: then the list holds one.
+
+        Examples
+        --------
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from pysldl import make_sldl
+        >>> from pysldl.datasets import make_asymmetric_multilabel
+        >>> data = make_asymmetric_multilabel(n_samples=100, random_state=0)
+        >>> clf = make_sldl("paper", embedding__n_components=4)
+        >>> short, long = clf.embedding_path(data.Y, n_steps=(5, 10))
+        >>> clf.set_params(embedding=FrozenEstimator(long)).fit(data.X, data.Y).embedding_ is long
+        True
+        """
+        Y = as_indicator(y)
+        embedding = self._seeded(self._stages(*Y.shape)[0], check_random_state(self.random_state))
+        with computing_on(self.device):
+            if n_steps is None:
+                return [embedding.fit(Y, progress=self.progress, memory_limit=self.memory_limit)]
+            return list(embedding.fit_path(Y, n_steps=tuple(n_steps), memory_limit=self.memory_limit))
+
+    def predict_topk_path(
+        self, X: Any, k: int = 5, *, n_neighbors: Sequence[int]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """The k best labels of every row for several numbers of neighbors, from one search.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or list of str
+            All rows are searched before the first answer, and what was found is kept until the last.
+        k : int
+        n_neighbors : sequence of int
+            None of them above the number that the classifier was fitted with. The decoder must have a
+            ``has_neighbor_path``, and no ranker may follow it: others depend on the number of neighbors in ``fit``.
+
+        Yields
+        ------
+        labels, scores
+            For each number of neighbors what :meth:`predict_topk` gives after a fit with it.
+        """
+        X = self._features(X, reset=False)
+        if self.ranker_ is not None or not self.decoder_.has_neighbor_path:
+            raise DataError("This model was fitted for one number of neighbors: fit it again with each of them.")
+        unseen = self.label_counts_ == 0
+        block = self._rows_at_once()
+        with computing_on(self.device), fixed_order_blas():
+            paths = [
+                self.decoder_.scores_path(self._rows_to_decode(self._scaled(X[start : start + block])), n_neighbors)
+                for start in range(0, X.shape[0], block)
+            ]
+        for _ in n_neighbors:
+            with computing_on(self.device), fixed_order_blas():  # not while the caller has its turn
+                found = [top_k(without_unseen(next(path), unseen), k) for path in paths]
+            yield np.concatenate([labels for labels, _ in found]), np.concatenate([best for _, best in found])
+
     def codes(self, X: Any) -> NDArray[np.float32]:
         """Latent codes of rows, of shape (n_samples, n_components)."""
         if self.mapping_ is None:
             raise DataError("This model works on the features themselves and has no latent codes.")
         return self.mapping_.predict(self._scaled(self._features(X, reset=False)))
-
-    def label_relations(
-        self, top: int | None = 20, *, label: str | int | None = None, per_label: int = 1, min_count: int = 2
-    ) -> Relations:
-        """Directed relations between labels: "cloud implies sky", with KL both ways and the counts behind it.
-
-        Parameters
-        ----------
-        top : int or None
-            How many, strongest first; None for all.
-        label : str or int, optional
-            Only relations from or to this label.
-        per_label : int
-            Nearest labels considered for each label.
-        min_count : int
-            Labels on fewer training rows are left out.
-        """
-        if not isinstance(getattr(self, "embedding_", None), GaussianLabelEmbedding):
-            raise DataError("Only a fitted Gaussian label embedding knows directed relations between labels.")
-        return label_relations(
-            self.embedding_.components_,
-            self.embedding_.log_variances_,
-            self._training_labels(),
-            self.label_names_,
-            top=top,
-            per_label=per_label,
-            min_count=min_count,
-            of=None if label is None else self.label_column(label),
-        )
 
     # Memory and files
 
@@ -347,12 +409,46 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
     def _online_features(self, X: Any) -> Any:
         return self._scaled(self._features(X, reset=False))
 
-    def _calibrated(self, codes: Any, Z: Any, Y: sparse.csr_array, rows: NDArray[np.integer]) -> ScoreCalibration:
-        left_out = self._left_out_rows(codes, Z, rows)
-        block = self._rows_at_once()
-        scores = [
-            self.decoder_.left_out_scores(left_out[start : start + block], rows[start : start + block], codes, Y)
-            for start in range(0, len(rows), block)
-        ]
+    def _calibrated(self, X: Any, Z: Any, Y: sparse.csr_array, order: NDArray[np.integer]) -> ScoreCalibration:
+        """Threshold and probabilities from training rows that were held out, drawn by the permutation ``order``.
+
+        A formula for the codes that a row would have, had it been left out, is not enough: the codes of its neighbors
+        would still be those of a mapping that saw it, and scores of presets could not be compared. Only the label
+        embedding, which sees no features, is that of all rows.
+        """
+        scores, rows = [], []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SLDLWarning)  # said once, for all rows
+            for held in self._rows_to_hold_out(order):
+                rows.append(held)
+                if self.mapping_ is None:
+                    scores += [self.decoder_.left_out_scores(X[part], part, X, Y) for part in self._blocks(held)]
+                    continue
+                others = np.sort(np.setdiff1d(order, held))
+                mapping = self._mapping_of(X[others], Z[others])
+                decoder = copy(self.decoder_).fit(self._rows_to_decode(X[others], mapping), Y[others])
+                scores += [decoder.scores(self._rows_to_decode(X[part], mapping)) for part in self._blocks(held)]
         stacked = sparse.vstack(scores, format="csr") if sparse.issparse(scores[0]) else np.concatenate(scores)
-        return ScoreCalibration().fit(stacked, Y[rows])
+        return ScoreCalibration().fit(stacked, Y[np.concatenate(rows)])
+
+    def _mapping_of(self, X: Any, Z: Any) -> RidgeMapping:
+        """The mapping fitted to some of the training rows, by iteration from the weights it has where it iterates."""
+        if self.mapping_.solver_ != "cholesky" and not self.mapping_.early_stopping:
+            warm: RidgeMapping = copy(self.mapping_)
+            warm.normal_equations_ = None
+            return warm.update(X, Z)
+        fresh: RidgeMapping = clone(self.mapping_)
+        return fresh.set_params(alpha=self.mapping_.alpha_, keep_normal_equations=False).fit(X, Z)
+
+    def _rows_to_hold_out(self, order: NDArray[np.integer]) -> list[NDArray[np.integer]]:
+        """Sets of rows to hold out, one after the other."""
+        if self.mapping_ is None:  # to leave single rows out costs nothing
+            return [order[:CALIBRATION_ROWS]]
+        size = min(max(len(order) // 10, 1), CALIBRATION_ROWS)
+        n_sets = min(len(order) // size, max(1, round(ENOUGH_CALIBRATION_ROWS / size)))
+        return [order[start * size : (start + 1) * size] for start in range(n_sets)]
+
+    def _blocks(self, rows: NDArray[np.integer]) -> list[NDArray[np.integer]]:
+        """``rows`` in parts of bounded memory."""
+        size = self._rows_at_once()
+        return [rows[start : start + size] for start in range(0, len(rows), size)]

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from pysldl.metrics import evaluate
 
-__all__ = ["FREQUENCY_EDGES", "by_frequency", "reliability", "summarise"]
+__all__ = ["FREQUENCY_EDGES", "by_frequency", "hits_of", "reliability", "summarise"]
 
 CUTOFFS = (1, 3, 5)
 BINS = 10
@@ -41,7 +41,7 @@ def summarise(
         ``n_rows``, ``metrics``, ``reliability``, and for every label ``n_true`` and ``n_found``, its rows and those
         that have it among their five best.
     """
-    hits = _hits(labels, Y)
+    hits = hits_of(labels, Y)
     ks = tuple(k for k in CUTOFFS if k <= labels.shape[1])
     five = labels[:, : max(CUTOFFS)]
     return {
@@ -114,7 +114,7 @@ def _cross_reliability(
     return reliability(probabilities[there], hits[there])
 
 
-def _hits(labels: NDArray[np.int64], Y: sparse.csr_array) -> NDArray[np.bool_]:
+def hits_of(labels: NDArray[np.int64], Y: sparse.csr_array) -> NDArray[np.bool_]:
     """Whether each of the labels is true, of their shape."""
     hits = np.zeros(labels.shape, dtype=bool)
     rows, slots = np.nonzero(labels >= 0)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.threads import matmul
 from pysldl.kernels.products import sparse_times
 
 __all__ = ["LinearCodes"]
@@ -27,7 +28,12 @@ class LinearCodes:
 
     def predict(self, X: Any) -> NDArray[np.float32]:
         """Latent codes ``X W`` (Eqs. 17 and 18), of shape (n_samples, n_components)."""
-        codes: NDArray[np.float32] = sparse_times(X, self.coef_) if sparse.issparse(X) else X @ self.coef_
+        # Summed in double precision and rounded once, so that the codes are the same on every processor.
+        if sparse.issparse(X):
+            sums = sparse_times(X, self.coef_, dtype=np.float64)
+        else:
+            sums = matmul(np.asarray(X, dtype=np.float64), self.coef_.astype(np.float64))
         if self.fit_intercept:
-            codes += self.intercept_
+            sums += self.intercept_
+        codes = sums.astype(np.result_type(X.dtype, np.float32), copy=False)
         return codes.ravel() if self.one_dimensional_ else codes

@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
+from pysldl.backend.threads import single_threaded_blas
 from pysldl.base import LabelRanker
 from pysldl.decoding.joint import CodedRows
 from pysldl.decoding.ranker_growth import grown_ranker
 from pysldl.exceptions import DataError, NotOnlineError
 from pysldl.excerpts import excerpts
+from pysldl.frames import is_frame
 from pysldl.kernels import with_small_indices
-from pysldl.labels import as_indicator, check_label_names, indicator_of_names, is_rows_of_names
+from pysldl.labels import as_classes, as_indicator, as_rows_of_names, check_label_names, indicator_of_names
+from pysldl.texts import as_texts
 
 __all__ = ["OnlineLearning"]
 
@@ -70,6 +73,7 @@ class OnlineLearning(LabelRanker):
     training_excerpts_: NDArray[np.object_]
 
     @_WhenOnline
+    @single_threaded_blas
     def partial_fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> Self:
         """Learn from further rows; the first call is :meth:`fit`.
 
@@ -77,8 +81,8 @@ class OnlineLearning(LabelRanker):
 
         Parameters
         ----------
-        X : array-like or sparse of shape (n_new, n_features), or list of str
-        y : indicator of shape (n_new, n_labels), list of lists of label names, or array-like of shape (n_new,)
+        X : array-like or sparse of shape (n_new, n_features), or texts, as :meth:`fit` takes them
+        y : indicator of shape (n_new, n_labels), rows of label names, or array-like of shape (n_new,)
             The labels Y. New names become new labels, behind the known ones. An indicator has the known labels as its
             first columns, or columns in any order that ``label_names`` names. A new class of a classifier with one
             class per row is refused.
@@ -97,11 +101,13 @@ class OnlineLearning(LabelRanker):
             _stacked(self.training_features_, rows), sparse.vstack([known, Y], format="csr"), names, added=(rows, Y)
         )
         if said is not None:
-            more = excerpts(X if self.vectorizer_ is not None else rows, self.feature_names_)
+            texts = as_texts(X)
+            more = excerpts(rows if texts is None else texts, self.feature_names_)
             self.training_excerpts_ = np.concatenate([said, more])
         return self
 
     @_WhenOnline
+    @single_threaded_blas
     def forget_rows(self, rows: Any) -> Self:
         """Take training rows out: they no longer vote, and the mapping is as if they had never been.
 
@@ -179,11 +185,12 @@ class OnlineLearning(LabelRanker):
         known = self.label_names_
         if self.target_kind_ == "classes":
             return _known_classes(y, known), known
-        if is_rows_of_names(y):
-            new = sorted({name for row in y for name in row} - set(known.tolist()))
+        rows = as_rows_of_names(y)
+        if rows is not None:
+            new = sorted({name for row in rows for name in row} - set(known.tolist()))
             names = np.concatenate([known, np.array(new, dtype=np.str_)]) if new else known
-            return indicator_of_names(y, names), names
-        if label_names is None and hasattr(y, "columns") and not sparse.issparse(y):
+            return indicator_of_names(rows, names), names
+        if label_names is None and is_frame(y):
             label_names = [str(column) for column in y.columns]
         Y = as_indicator(y)
         if label_names is None:
@@ -211,7 +218,7 @@ class OnlineLearning(LabelRanker):
 
 
 def _known_classes(y: Any, classes: NDArray[Any]) -> sparse.csr_array:
-    values = np.asarray(y).ravel()
+    values = as_classes(y)
     columns = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
     unknown = np.flatnonzero(classes[columns] != values)
     if unknown.size:

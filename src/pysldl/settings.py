@@ -1,7 +1,9 @@
 """Parameters written as ``KEY=VALUE``, on the command line or in the name of a method."""
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, TypeVar
 
 from pysldl.exceptions import DataError
@@ -10,7 +12,16 @@ from pysldl.suggestions import did_you_mean
 __all__ = ["parse_assignments", "parse_settings", "with_settings"]
 
 PLAIN_WORDS = {"true": True, "false": False, "none": None}
-STAGES = ("embedding", "mapping", "decoder")
+# Parameters that are objects, with the modules and the names of the classes that they may be.
+STAGES = {
+    "embedding": ("pysldl.embedding", None),
+    "mapping": ("pysldl.mapping", None),
+    "decoder": ("pysldl.decoding", re.compile(r".*(Decoder|Readout)")),
+    "ranker": ("pysldl.decoding", re.compile(r".*Ranker")),
+    "neighbors": ("pysldl.decoding", re.compile(r"(Joint)?NeighborDecoder")),
+    "readout": ("pysldl.decoding", re.compile(r".*Readout")),
+    "index": ("pysldl.decoding", re.compile(r".*Index")),
+}
 LEFT_TO_THE_ESTIMATOR = ("auto", "adaptive")  # words in place of a number or a yes or no
 
 Estimator = TypeVar("Estimator")
@@ -36,10 +47,13 @@ def parse_assignments(words: Sequence[str], where: str) -> dict[str, Any]:
 def parse_settings(words: Sequence[str], where: str) -> dict[str, Any]:
     """Parameters of a classifier; ``embedding.margin=0.2`` and ``embedding__margin=0.2`` are the same.
 
-    A whole stage is replaced by the name of its class: ``embedding=RandomLabelEmbedding``.
+    A whole stage is replaced by the name of its class: ``embedding=RandomLabelEmbedding``,
+    ``decoder.index=FaissIndex``.
     """
     settings = {key.replace(".", "__"): value for key, value in parse_assignments(words, where).items()}
-    return {key: _stage(key, value, where) if key in STAGES else value for key, value in settings.items()}
+    return {
+        key: _stage(key, value, where) if key.split("__")[-1] in STAGES else value for key, value in settings.items()
+    }
 
 
 def with_settings(estimator: Estimator, settings: Mapping[str, Any], where: str) -> Estimator:
@@ -55,8 +69,9 @@ def with_settings(estimator: Estimator, settings: Mapping[str, Any], where: str)
     """
     given: Any = estimator
     stages = {key: value for key, value in settings.items() if hasattr(value, "get_params")}
-    _require_known(given, stages, where)
-    given.set_params(**stages)  # first, since other settings may be theirs
+    for key in sorted(stages, key=lambda key: key.count("__")):  # first, since other settings may be theirs
+        _require_known(given, {key: stages[key]}, where)
+        given.set_params(**{key: stages[key]})
     _require_known(given, settings, where)
     present = given.get_params()
     for key, value in settings.items():
@@ -96,10 +111,13 @@ def _literal(text: str) -> Any:
         return text
 
 
-def _stage(stage: str, name: Any, where: str) -> Any:
-    from pysldl import decoding, embedding, mapping
-
-    home = {"embedding": embedding, "mapping": mapping, "decoder": decoding}[stage]
-    if name not in home.__all__:
-        raise DataError(f"{where} {stage}={name}: choose one of {', '.join(sorted(home.__all__))}.")
+def _stage(key: str, name: Any, where: str) -> Any:
+    """An object by the name of its class; None, for no such stage or the usual one, stays None."""
+    if name is None:
+        return None
+    module, pattern = STAGES[key.split("__")[-1]]
+    home = import_module(module)
+    choices = [known for known in sorted(home.__all__) if pattern is None or pattern.fullmatch(known)]
+    if name not in choices:
+        raise DataError(f"{where} {key.replace('__', '.')}={name}: choose one of {', '.join(choices)}.")
     return getattr(home, name)()

@@ -27,15 +27,20 @@ def test_authors_graph_and_divergence_are_ours():
     np.testing.assert_allclose(theirs.numpy(), kl_divergence(mu, log_var).T, rtol=1e-4, atol=1e-4)
 
 
-def test_both_sides_are_run_and_extrapolation_is_said(small_file, command_line, monkeypatch, capsys):
+def test_both_sides_are_run_and_extrapolation_is_said(small_file, command_line, monkeypatch, capsys, tmp_path):
     import authors_way
+    from records import read_rows
 
     monkeypatch.setattr(authors_way, "measured_apart", lambda script, options, threads: authors_way.measure(options))
     arguments = ("--dataset", small_file, "--c-hat", 4, "--k", 10, "--steps", 2)
-    command_line(*arguments, "--json")
+    command_line(*arguments, "--json", "--record", tmp_path / "record.csv")
     authors_way.main()
     results = json.loads(capsys.readouterr().out)
     assert [result["side"] for result in results] == [*authors_way.OURS, authors_way.AUTHORS]
+    rows = read_rows(tmp_path / "record.csv")
+    assert [row["side"] for row in rows] == [result["side"] for result in results]
+    assert [row["extrapolated_from_steps"] for row in rows] == [None, None, 2]
+    assert rows[0]["mapping_s"] > 0 and rows[0]["seconds"] == pytest.approx(results[0]["seconds"], rel=1e-6)
     authors = results[-1]
     assert authors["extrapolated_from_steps"] == 2 and authors["ratio"] == 1
     assert set(authors["stages"]) >= set(authors_way.STAGES)

@@ -26,18 +26,21 @@ def test_new_labels_take_over_rows_and_nothing_else_changes(small_file):
     "preset", ["paper(embedding=RandomLabelEmbedding(8))", "accurate(decoder__limit=0, ranker__limit=0)"]
 )
 @pytest.mark.filterwarnings("ignore:.*labels occur in no training row:pysldl.exceptions.SLDLWarning")
-def test_an_update_is_compared_with_a_fit(small_file, command_line, monkeypatch, capsys, preset):
+def test_an_update_is_compared_with_a_fit(small_file, command_line, monkeypatch, capsys, preset, tmp_path):
     import online
+    from records import read_rows
 
     monkeypatch.setattr(online, "measured_apart", lambda script, options, threads: online.measure(options))
     monkeypatch.setattr(online, "WARM_UP_ROWS", 100)
     arguments = ("--data", small_file, "--preset", preset, "--rows", 60, "--labels", 2, "--check")
-    command_line(*arguments, "--json")
+    command_line(*arguments, "--json", "--record", tmp_path / "record.csv")
     online.main()
     found = json.loads(capsys.readouterr().out)
     assert found["share"] == pytest.approx(found["update_s"] / found["fit_s"])
     assert ("largest_difference_of_codes" in found) == preset.startswith("paper")
     assert found.get("largest_difference_of_codes", 0.0) < 1e-5
+    (row,) = read_rows(tmp_path / "record.csv")
+    assert row["preset"] == preset and row["share"] == pytest.approx(found["share"], rel=1e-6)
     command_line(*arguments)
     online.main()
     assert "of the fit" in capsys.readouterr().out

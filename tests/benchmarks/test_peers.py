@@ -34,6 +34,7 @@ def test_a_preset_is_measured_once(compare, tmp_path, monkeypatch):
 
 def test_repeats_are_merged_and_failures_shown(compare, tmp_path, monkeypatch):
     import numpy as np
+    from compare import as_rows
 
     from measuring import WorkerError
 
@@ -50,6 +51,9 @@ def test_repeats_are_merged_and_failures_shown(compare, tmp_path, monkeypatch):
     failed, found = compare("paper", "blend", repeat=3)
     assert found["train_s"] == 4.0 and found["runs"] == 3
     assert failed["error"].startswith("out of memory")
+    rows = as_rows(tmp_path / "small")
+    assert [row["train_s"] for row in rows if row["system"] == "paper"] == [3.0, 9.0, 4.0]
+    assert {row["error"] for row in rows if row["system"] == "blend"} == {failed["error"]}
     text = (tmp_path / "small" / "peers.md").read_text()
     assert "| blend | failed |" in text and "blend failed: out of memory" in text
 

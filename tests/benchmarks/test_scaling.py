@@ -20,17 +20,22 @@ def test_rows_are_of_fixed_size_and_zipf(n_labels):
 
 def test_stages_are_measured_once(tmp_path, command_line, monkeypatch, capsys):
     import scaling
+    from records import read_rows
 
     preset = "paper(embedding=RandomLabelEmbedding(4), calibrate=False)"
     arguments = ("--preset", preset, "--rows", 300)
     arguments += ("--test-rows", 20, "--features", 400, "--labels", 30, 60, "--out", tmp_path)
-    command_line(*arguments, "--json")
+    command_line(*arguments, "--json", "--record", tmp_path / "record.csv")
     monkeypatch.setattr(scaling, "measured_apart", lambda script, options, threads: scaling.measure(options))
     scaling.main()
     runs = json.loads(capsys.readouterr().out)[preset]
     assert [run["n_labels"] for run in runs] == [30, 60]
     assert {"fit/embedding", "fit/mapping", "fit/decoder", "predict/decoder"} <= set(runs[0]["stages"])
     assert runs[0]["n_assignments"] == runs[1]["n_assignments"] == 1500
+
+    rows = read_rows(tmp_path / "record.csv")
+    assert [(row["n_labels"], row["preset"]) for row in rows] == [(30, preset), (60, preset)]
+    assert rows[0]["fit_mapping_s"] > 0 and rows[0]["fit_ranker_s"] is None and rows[0]["decoding_s"] > 0
 
     monkeypatch.setattr(scaling, "measured_apart", None)
     command_line(*arguments)

@@ -12,7 +12,7 @@ import pytest
 from pysldl.cli import run
 from pysldl.datasets import make_asymmetric_multilabel, write_npz, write_xc
 
-QUICK = ["--set", "embedding.n_steps=30", "--set", "embedding.n_components=16"]
+QUICK = ["--preset", "paper", "--set", "embedding.n_steps=30", "--set", "embedding.n_components=16"]
 
 
 class Outcome(NamedTuple):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-QUICK = ["--set", "embedding.n_steps=5", "--set", "embedding.n_components=4"]
+QUICK = ["--preset", "paper", "--set", "embedding.n_steps=5", "--set", "embedding.n_components=4"]
 
 
 @pytest.fixture
@@ -242,3 +242,44 @@ def test_bad_numbers_of_labels(refused, model, files):
     assert "--ks" in refused("evaluate", model, files["npz"], "--ks", "0")
     assert "k must" in refused("predict", model, files["npz"], "--k", 0)
     assert "A must" in refused("evaluate", model, files["npz"], "--propensity-a", "-1")
+
+
+TABLE = "text\tlabels\nblue sky\tsky\ngrey cloud\tcloud;sky\nrain cloud\tcloud\n"
+
+
+def test_a_delimiter_by_its_name(sldl, refuses_to_fit, tmp_path):
+    path = tmp_path / "posts.csv"
+    path.write_text(TABLE)
+    assert "one character or the word tab" in refuses_to_fit(path, "--read", "delimiter=tabs")
+    assert "one character or the word tab" in refuses_to_fit(path, "--read", "delimiter=7.5")
+    done = sldl("fit", path, "--model", tmp_path / "m", "--preset", "fast", "--read", "delimiter=tab", "--json")
+    assert done.document["n_labels"] == 2
+    assert sldl("predict", tmp_path / "m", path, "--read", "delimiter=tab").out.count("\n") == 3
+
+
+def test_options_of_reading_are_not_ignored(refuses_to_fit, files, tmp_path):
+    path = tmp_path / "posts.tsv"
+    path.write_text(TABLE)
+    assert "no column '0.9'" in refuses_to_fit(path, "--read", "split=0.9")
+    assert "field '0.9'" in refuses_to_fit(files["jsonl"], "--read", "split=0.9")
+    assert "split" in refuses_to_fit(files["npz"], "--read", "split=0.9")
+    assert "--read split=0.9" in refuses_to_fit("stackex-chess", "--read", "split=0.9")
+
+
+def test_labels_joined_by_another_separator(sldl, refuses_to_fit, tmp_path):
+    path = tmp_path / "posts.csv"
+    path.write_text('text,labels\na cat,"cat,animal"\na dog,"dog,animal"\nboth,animal\n')
+    line = refuses_to_fit(path)
+    assert "line 2" in line and "cat,animal" in line and "--read separator=," in line
+    words = ["fit", path, "--preset", "fast", "--json"]
+    assert sldl(*words, "--model", tmp_path / "a", "--read", "separator=,").document["n_labels"] == 3
+    assert sldl(*words, "--model", tmp_path / "b", "--read", "separator=;").document["n_labels"] == 3
+
+
+def test_a_part_of_a_stage_by_its_class(sldl, refuses_to_fit, files, tmp_path):
+    assert "choose one of ExactIndex, FaissIndex" in refuses_to_fit(files["npz"], "--set", "decoder.index=Faiss")
+    assert "choose one of" in refuses_to_fit(files["npz"], "--set", "decoder.index=3")
+    assert "FaissIndex" not in refuses_to_fit(files["npz"], "--set", "decoder=RandomLabelEmbedding")
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    words = ["fit", files["npz"], "--model", tmp_path / "m", *QUICK, "--set", "decoder.index=FaissIndex"]
+    assert sldl(*words).code == 0

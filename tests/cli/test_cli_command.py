@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_catalog_entry_is_verified(sldl, data_dir):
 
 def test_catalog_name_as_data(sldl, data_dir, tmp_path):
     words = ["--data-dir", data_dir, "--json"]
-    quick = ["--set", "embedding=RandomLabelEmbedding"]
+    quick = ["--preset", "paper", "--set", "embedding=RandomLabelEmbedding"]
     assert sldl("fit", "stackex-coffee", "--model", tmp_path / "m", *quick, *words).document["n_samples"] == 225
     assert sldl("evaluate", tmp_path / "m", "stackex-coffee", *words).document["data"] == "stackex-coffee"
 
@@ -83,10 +84,47 @@ def test_interrupt(monkeypatch, capsys):
     assert capsys.readouterr().err == "error: interrupted\n"
 
 
+def test_interrupt_of_compiled_code(monkeypatch, capsys):
+    """numba reports Ctrl-C as a SystemError whose cause is the interrupt."""
+
+    def interrupted(*_, **__):
+        raise SystemError("CPUDispatcher returned a result with an exception set") from KeyboardInterrupt()
+
+    monkeypatch.setattr(pysldl.cli, "app", interrupted)
+    assert run(["version"]) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+    assert run(["version", "--debug"]) == 130
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_versions_of_what_is_not_installed(sldl, monkeypatch):
+    assert sldl("--version").out.strip() == pysldl.__version__
+
+    def nothing_is_installed(package):
+        raise PackageNotFoundError(package)
+
+    monkeypatch.setattr("pysldl.cli.version.version_of", nothing_is_installed)
+    assert "not installed" in sldl("version").out
+    assert sldl("version", "--json").document["numba"] is None
+
+
+def test_the_output_format_goes_by_the_suffix(sldl, refused, model, files, tmp_path):
+    assert sldl("predict", model, files["npz"], "--out", tmp_path / "labels.csv").code == 0
+    assert (tmp_path / "labels.csv").read_text().startswith("row,rank,label,score\n")
+    assert sldl("predict", model, files["npz"], "--out", tmp_path / "labels.jsonl").code == 0
+    assert json.loads((tmp_path / "labels.jsonl").read_text().splitlines()[0])["row"] == 0
+    assert "pass --format" in refused("predict", model, files["npz"], "--out", tmp_path / "labels.tsv")
+
+
+def test_the_usual_preset_is_accurate(sldl, files, tmp_path):
+    assert sldl("fit", files["npz"], "--model", tmp_path / "m", "--json").document["preset"] == "accurate"
+
+
 def test_warnings_are_one_line(sldl, world, files, tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("3 2 3\n0 0:1\n1 1:1\n0 0:2\n")
-    done = sldl("fit", path, "--model", tmp_path / "m", "--set", "embedding.n_steps=3", "--json")
+    words = ["--preset", "paper", "--set", "embedding.n_steps=3"]
+    done = sldl("fit", path, "--model", tmp_path / "m", *words, "--json")
     assert done.code == 0 and done.document["n_labels_seen"] == 2
     warned = [line for line in done.err.splitlines() if line.startswith("warning: ")]
     assert len(warned) == 2 and "never be predicted" in warned[0] and "n_neighbors" in warned[1]
@@ -96,7 +134,8 @@ def test_bars_on_a_terminal(files, tmp_path):
     """A fit whose standard error is a terminal draws a bar for the stage; otherwise none is drawn."""
     pty = pytest.importorskip("pty")
     reader, terminal = pty.openpty()
-    command = [*SLDL, "fit", files["npz"], "--model", tmp_path / "m", "--set", "embedding.n_steps=300"]
+    words = ["--preset", "paper", "--set", "embedding.n_steps=300"]
+    command = [*SLDL, "fit", files["npz"], "--model", tmp_path / "m", *words]
     done = subprocess.run(command, stderr=terminal, stdout=subprocess.PIPE, env=os.environ | {"TERM": "xterm"})
     os.close(terminal)
     drawn = os.read(reader, 1 << 16).decode(
@@ -139,11 +178,13 @@ def test_demo_beats_the_controls_that_learn_nothing(demonstration):
 
 
 def test_demo_recovers_what_was_planted(demonstration):
-    short, _, binary, counted = demonstration["directions"]
+    short, _, binary, counted, rows = demonstration["directions"]
     assert short["recovered"] < 0.65 and short["near"] < 0.2
     assert binary["recovered"] >= 0.95 and counted["recovered"] >= 0.95 and counted["near"] >= 0.8
+    assert rows["recovered"] == 1.0 and rows["near"] >= 0.95
     relations = demonstration["relations"]
-    assert sum(relation["planted"] == "yes" for relation in relations) >= 0.75 * len(relations)
+    assert len(relations) == 12 and all(relation["planted"] == "yes" for relation in relations)
+    assert all(relation["verb"] == "implies" and relation["confidence"] >= 0.95 for relation in relations)
 
 
 def test_demo_gives_reasons(demonstration):

@@ -11,7 +11,7 @@ from pysldl.datasets import Dataset, write_npz
 from pysldl.metrics import evaluate, inverse_propensity
 from pysldl.persistence import load_model, read_manifest
 
-QUICK = ["--set", "embedding.n_steps=30", "--set", "embedding__n_components=16"]
+QUICK = ["--preset", "paper", "--set", "embedding.n_steps=30", "--set", "embedding__n_components=16"]
 
 
 @pytest.mark.parametrize("format", ["npz", "xc", "jsonl", "arff"])
@@ -44,6 +44,7 @@ def test_fit_predict_evaluate_inspect(sldl, files, world, tmp_path, format):
     assert inspected.document["parameters"]["embedding"]["n_components"] == 16
     assert sum(inspected.document["labels"].values()) == int(load_model(model).label_counts_.sum())
     assert len(inspected.document["relations"]) == 5
+    assert all(0.5 <= r["confidence"] <= 1 and r["kl"] is not None for r in inspected.document["relations"])
 
 
 def test_fit_is_the_library_s_fit(model, world):
@@ -70,6 +71,17 @@ def test_people_get_tables(sldl, model, files):
     shown = sldl("inspect", model, "--labels", "--relations", 3, "--label", "sky").out
     assert "embedding.n_components" in shown and "implies" in shown and "training rows" in shown
     assert "fitted on" in shown
+
+
+@pytest.mark.parametrize("preset", ["fast", "accurate"])
+def test_models_without_gaussians_have_relations_too(sldl, files, tmp_path, preset):
+    model = tmp_path / "model"
+    assert sldl("fit", files["npz"], "--model", model, "--preset", preset).code == 0
+    found = sldl("inspect", model, "--relations", 3, "--label", "sky", "--json").document
+    assert found["relations"] and all(relation["kl"] is None for relation in found["relations"])
+    assert any(r["verb"] == "implies" and r["target"] == "sky" for r in found["label_relations"])
+    shown = sldl("inspect", model, "--relations", 3).out
+    assert "implies" in shown and "sure" in shown and "KL" not in shown
 
 
 def test_evaluate_says_when_it_scores_training_rows(sldl, model, files):

@@ -35,7 +35,7 @@ def test_what_only_sldl_can_do_is_refused_in_one_line(refused, sldl, files, tmp_
     assert "SLEEC does not explain" in line and not model.exists()
     assert sldl("fit", data, "--model", model, "--preset", "SLEEC").code == 0
     assert "a SLEEC knows no relations" in refused("inspect", model, "--relations", 3)
-    assert "sldl fit DATA --preset paper --set online=true" in refused("update", model, data)
+    assert "sldl fit DATA --preset accurate --set online=true" in refused("update", model, data)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,16 @@ from pysldl.cli._settings import parse_ranges
 from pysldl.exceptions import DataError
 from pysldl.persistence import load_model, read_manifest
 
-QUICK = ["--set", "embedding.n_steps=30", "--set", "embedding.n_components=16", "--set", "online=true"]
+QUICK = [
+    "--preset",
+    "paper",
+    "--set",
+    "embedding.n_steps=30",
+    "--set",
+    "embedding.n_components=16",
+    "--set",
+    "online=true",
+]
 
 
 @pytest.fixture

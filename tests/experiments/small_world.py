@@ -13,7 +13,7 @@ from pysldl.experiments.methods import Method
 from pysldl.experiments.protocol import Protocol
 from pysldl.experiments.runner import Run, Source, Step, run_experiment
 
-SMALL = Protocol(n_folds=3, c_hats=(4, 8), ks=(3, 7), validation_rows=15)
+SMALL = Protocol(n_folds=3, c_hats=(4, 8), n_steps=(10, 30), ks=(3, 7), validation_rows=15)
 
 
 def small_dataset(name: str = "small", n_samples: int = 90, seed: int = 0) -> Dataset:
@@ -29,11 +29,11 @@ def small_file(folder: Path, name: str = "small", **changes: Any) -> str:
 
 
 def quick_sldl() -> Any:
-    return make_sldl("paper", embedding__n_steps=30)
+    return make_sldl("paper", embedding__margin=0.2)
 
 
 def other_sldl() -> Any:
-    return make_sldl("paper", embedding__n_steps=31)
+    return make_sldl("paper", embedding__margin=0.3)
 
 
 class Last:

@@ -27,7 +27,7 @@ def test_parts_together_are_the_whole(source, tmp_path):
     run(source, tmp_path / "b", methods=[CONSTANT], folds=[1, 2])
     merged, ran = run(source, tmp_path / "all", merge=[tmp_path / "a", tmp_path / "b"])
     assert {(step.method, step.fold) for step in ran} == {("quick", 1)}, "only what neither part had"
-    assert merged.n_taken == 2 * (4 + 1) + 1
+    assert merged.n_taken == 2 * (8 + 1) + 1
     assert sorted(map(repr, numbers(merged))) == sorted(map(repr, numbers(whole)))
     again, ran = run(source, tmp_path / "all", merge=[tmp_path / "a", tmp_path / "b"])
     assert again.n_taken == 0 and not ran
@@ -46,7 +46,7 @@ def test_other_settings_rows_and_parameters_are_refused_and_nothing_is_written(s
     run(source, tmp_path / "a", methods=[QUICK], folds=[0])
     with pytest.raises(DataError, match=r"--merge .*a: holds results of another protocol \(n_folds 3, now 4\)"):
         run(source, tmp_path / "all", methods=[QUICK], protocol=replace(SMALL, n_folds=4), merge=[tmp_path / "a"])
-    with pytest.raises(DataError, match=r"another method quick \(embedding__n_steps 30, now 31\)"):
+    with pytest.raises(DataError, match=r"another method quick \(embedding__margin 0.2, now 0.3\)"):
         run(source, tmp_path / "all", methods=[Method("quick", "SLDL", other_sldl)], merge=[tmp_path / "a"])
     assert not (tmp_path / "all").exists()
     (tmp_path / "other").mkdir()

@@ -41,6 +41,7 @@ def test_a_word_that_leaves_the_choice_to_the_method_can_be_replaced_by_a_value(
         ("SLEEC:n_neighbors=many", "expected a value like 25"),
         ("sldl:embedding=Foo", "choose one of GaussianLabelEmbedding"),
         ("sldl:embedding.n_components=3", "embedding__n_components is the run's to choose; use --c-hats"),
+        ("sldl:embedding.n_steps=3", "use --n-steps"),
         ("blend:decoder.neighbors.n_neighbors=3", "use --ks"),
         ("SLEEC:random_state=3", "use --seed"),
     ],
@@ -60,7 +61,7 @@ def test_every_table_of_a_run_marks_a_reconstruction_and_shows_variants(tmp_path
     pytest.importorskip("torch")
     out, methods = tmp_path / "out", "SLEEC,SLEEC:n_learners=2,KD-TEA:epochs=1"
     assert reproduce(out=out, methods=methods, datasets=small_file(tmp_path), folds=3, jobs=2) == 0
-    shown = [*(out / "tables").glob("results-*"), *(out / "tables").glob("training-time*"), out / "report.html"]
+    shown = [*(out / "tables").glob("results-*"), *(out / "timings").glob("training-time.[mtc]*"), out / "report.html"]
     assert len(shown) == 8 * 3 + 3 + 1
     for path in shown:
         text = path.read_text().replace("\\_", "_")

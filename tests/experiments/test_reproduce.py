@@ -12,9 +12,9 @@ from pysldl.experiments.journal import Record
 from pysldl.experiments.published import agreements, read_published, verdict
 from pysldl.experiments.results import Summary
 from pysldl.experiments.scoring import PAPER_METRICS
-from pysldl.experiments.selection import parameter_curve, select
+from pysldl.experiments.selection import select
 
-GRID = {"folds": 3, "c_hats": "4,8", "ks": "3,7", "validation_rows": 15}
+GRID = {"folds": 3, "c_hats": "4,8", "n_steps": "10,30", "ks": "3,7", "validation_rows": 15}
 
 
 def paper_of(folder: Path, mean: float) -> Path:
@@ -143,11 +143,6 @@ def by_fold():
 def test_nested_selection_looks_at_validation_rows_and_published_at_test_rows(by_fold):
     assert [r.parameters["k"] for r in select(by_fold, "nested", "keep").values()] == [3, 7]
     assert [r.parameters["k"] for r in select(by_fold, "as-published", "keep").values()] == [7, 7]
-
-
-def test_curves_hold_the_other_parameter_where_validation_likes_it(by_fold):
-    assert parameter_curve(by_fold, "k", "P@1", "keep") == [(3.0, 50.0), (7.0, pytest.approx(65.0))]
-    assert parameter_curve(by_fold, "c_hat", "P@1", "keep") == [(4.0, 50.0)]
 
 
 def test_verdict():

@@ -20,18 +20,19 @@ from small_world import run_small as run
 
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.experiments import run_folder
+from pysldl.experiments.environment import library_versions
 from pysldl.experiments.journal import Journal, locked, read_journal
 from pysldl.experiments.methods import Method, find_methods, method_names, register_method
-from pysldl.experiments.runner import Source, find_sources
+from pysldl.experiments.runner import Source, Step, find_sources, run_experiment
 
 
 def test_a_record_for_every_fold_and_configuration(source, tmp_path):
     finished, steps = run(source, tmp_path / "out")
     records = finished.folder.records("small")
     assert not finished.failures
-    assert len(records) == 3 * (4 + 1) == sum(step.n_configurations for step in steps)
+    assert len(records) == 3 * (8 + 1) == sum(step.n_configurations for step in steps)
     record = records[0]
-    assert record.parameters == {"c_hat": 4, "k": 3}
+    assert record.parameters == {"c_hat": 4, "n_steps": 10, "k": 3}
     assert record.validation is not None and set(record.test) == {"keep", "drop"}
     assert record.fit_seconds > 0 and record.predict_seconds > 0 and record.peak_mb > 10
     assert {"pysldl", "numpy", "scipy", "scikit-learn", "python"} <= record.versions.keys()
@@ -53,15 +54,22 @@ def test_the_number_of_processes_changes_no_number(source, tmp_path):
     assert numbers(alone) == numbers(together)
 
 
+def test_folds_of_the_costliest_data_set_come_first(source, tmp_path):
+    large = Source(small_file(tmp_path, "large", n_samples=180))
+    steps: list[Step] = []
+    run_experiment([CONSTANT], [source, large], SMALL, tmp_path / "out", on_step=steps.append)
+    assert [(step.dataset, step.fold) for step in steps] == [(name, f) for name in ("large", "small") for f in range(3)]
+
+
 @pytest.mark.parametrize("harm", ["cut", "digit", "nonsense"])
 def test_a_damaged_record_is_run_again_with_a_warning(source, tmp_path, harm):
     finished, _ = run(source, tmp_path / "out")
     whole = numbers(finished)
     path = tmp_path / "out" / "records" / "small" / "fold-01.jsonl"
     lines = path.read_text().splitlines(keepends=True)
-    number = 5 if harm == "cut" else 2
+    number = 9 if harm == "cut" else 2
     lines[number - 1] = {
-        "cut": lines[4][:200],
+        "cut": lines[8][:200],
         "digit": lines[1].replace('"P@1": 0.', '"P@1": 0.1', 1),
         "nonsense": "\x00\xff{]\n",
     }[harm]
@@ -106,7 +114,7 @@ def test_results_of_other_settings_are_refused(source, tmp_path):
 
 def test_results_of_another_version_are_refused(source, tmp_path, monkeypatch):
     run(source, tmp_path / "out", methods=[CONSTANT])
-    newer = {**run_folder.library_versions(), "pysldl": "99.0"}
+    newer = {**library_versions(), "pysldl": "99.0"}
     monkeypatch.setattr(run_folder, "library_versions", lambda: newer)
     with pytest.raises(DataError, match=r"another versions? \(pysldl '.*', now '99.0'\)"):
         run(source, tmp_path / "out", methods=[CONSTANT])
@@ -114,7 +122,7 @@ def test_results_of_another_version_are_refused(source, tmp_path, monkeypatch):
 
 def test_results_of_a_method_with_other_parameters_are_refused(source, tmp_path):
     run(source, tmp_path / "out", methods=[QUICK], folds=[0])
-    with pytest.raises(DataError, match=r"another method quick \(embedding__n_steps 30, now 31\)"):
+    with pytest.raises(DataError, match=r"another method quick \(embedding__margin 0.2, now 0.3\)"):
         run(source, tmp_path / "out", methods=[Method("quick", "SLDL", other_sldl)])
 
 

@@ -39,6 +39,21 @@ print(*[name for name in sys.argv[3:] if name in sys.modules])
 """
 
 
+def test_relations_of_gaussians_wait_for_no_compiler(word_model: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from pysldl.serve.server import ModelSource
+model = ModelSource(Path(sys.argv[1])).current
+found = model.relations("sky", 100)
+assert all(one["kl"] > 0 for one in found["incoming"]) and found["incoming"] and model.map()["source"]
+print(*[name for name in ("numba", "sklearn") if name in sys.modules])
+"""
+    command = [sys.executable, "-c", script, str(word_model)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
 @pytest.mark.parametrize("ranked", [True, False])
 def test_the_first_answer_loads_nothing_slow(world: SyntheticDataset, tmp_path: Path, ranked: bool) -> None:
     """Neither through neighbours by features and a ranker, as large models are made, nor as small ones are."""

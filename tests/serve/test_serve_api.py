@@ -97,18 +97,28 @@ def test_relations_agree_with_the_library_in_both_directions(service, word_model
     assert relations
     for relation in relations:
         out = service.get(f"/v1/relations?label={relation.source}&limit=100").document
-        there = next(x for x in out["implies"] if x["label"] == relation.target)
+        there = next(x for x in out["outgoing"] if x["label"] == relation.target)
         back = next(
             x
-            for x in service.get(f"/v1/relations?label={relation.target}&limit=100").document["implied_by"]
+            for x in service.get(f"/v1/relations?label={relation.target}&limit=100").document["incoming"]
             if x["label"] == relation.source
         )
         for found in (there, back):
-            assert found["kl"] == pytest.approx(relation.kl, rel=1e-3)
-            assert found["kl_reverse"] == pytest.approx(relation.kl_reverse, rel=1e-3)
-            assert found["n_both"] == relation.n_both
+            assert found["verb"] == relation.verb and found["n_both"] == relation.n_both
+            for figure in ("kl", "kl_reverse", "share", "share_low", "confidence"):
+                assert found[figure] == pytest.approx(getattr(relation, figure), rel=1e-4)
         assert out["count"] == relation.n_source and there["count"] == relation.n_target
-        assert all(x["kl"] < x["kl_reverse"] for x in (*out["implies"], *out["implied_by"]))
+        assert all(x["count"] >= out["count"] for x in out["outgoing"])
+
+
+def test_relations_leave_out_rare_labels(service):
+    everything, frequent = (
+        service.get(f"/v1/relations?label=sky&limit=100&min_count={least}").document for least in (0, 30)
+    )
+    for side in ("outgoing", "incoming"):
+        assert frequent[side] == [x for x in everything[side] if x["count"] >= 30]
+    assert len(frequent["incoming"]) < len(everything["incoming"])
+    assert service.get("/v1/relations?label=sky&min_count=-1").code == "invalid_request"
 
 
 def test_map_has_a_place_for_every_label_and_directed_arrows(service):

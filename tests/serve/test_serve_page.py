@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from service_process import Service
 
+from pysldl.relations import VERBS
 from webdriver import ENTER, Browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -100,7 +101,12 @@ def test_find_a_label_and_follow_an_arrow(browser: Browser, service: Service) ->
     browser.wait_for(f"{text_of('#chosen h2')} === 'rainbow'")
     relations = service.get("/v1/relations?label=rainbow&limit=8").document
     shown = browser.run("return [...document.querySelectorAll('.arrows button.out')].map((b) => b.dataset.label)")
-    assert shown == [other["label"] for other in relations["implies"]] and shown
+    outgoing = sorted(relations["outgoing"], key=lambda other: VERBS.index(other["verb"]))
+    assert shown == [other["label"] for other in outgoing] and shown
+    heading = browser.run("return document.querySelector('#chosen h3.out').innerText")
+    assert heading.lower() == outgoing[0]["verb"] == "implies"
+    first = browser.run("return document.querySelector('.arrows button.out .quiet').innerText")
+    assert f"{outgoing[0]['n_both']} of {relations['count']} rows" in first and "direction sure: >99 %" in first
     column = "document.getElementById('map').map.data.labels[document.getElementById('map').map.selected]"
     assert browser.run(f"return {column}") == "rainbow"
     browser.run("document.querySelector('#chosen').scrollIntoView()")
@@ -147,6 +153,26 @@ def test_the_map_answers_to_the_hand(browser: Browser, service: Service) -> None
     assert least > 1
     visible = browser.run("return document.getElementById('map').map.visible().reduce((a, b) => a + b, 0)")
     assert visible == sum(x["count"] >= least for x in service.get("/v1/labels?limit=100").document["labels"])
+    assert_calm(browser)
+
+
+def test_the_slider_hides_rare_labels_from_the_list_too(browser: Browser, service: Service) -> None:
+    browser.open(f"{service.address}/#relations/sky")
+    browser.wait_for(f"{text_of('#chosen h2')} === 'sky'")
+    names = "[...document.querySelectorAll('.arrows button.in')].map((b) => b.dataset.label)"
+    before = browser.run(f"return {names}")
+    browser.run(
+        """
+        const slider = document.getElementById("frequency");
+        slider.value = 70;
+        for (const kind of ["input", "change"]) slider.dispatchEvent(new Event(kind));
+        """
+    )
+    least = browser.run("return document.getElementById('map').map.leastCount")
+    frequent = service.get(f"/v1/relations?label=sky&limit=8&min_count={least}").document["incoming"]
+    assert {other["label"] for other in frequent} != set(before)
+    expected = [x["label"] for x in sorted(frequent, key=lambda other: VERBS.index(other["verb"]))]
+    browser.wait_for(f"JSON.stringify({names}) === JSON.stringify(arguments[0])", expected)
     assert_calm(browser)
 
 

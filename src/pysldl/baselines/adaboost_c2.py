@@ -95,7 +95,7 @@ class AdaBoostC2(LabelRanker):
         calibrate: bool = True,
         vectorizer: Any = None,
         memory_limit: int | str | None = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_rounds = n_rounds
@@ -136,8 +136,8 @@ class AdaBoostC2(LabelRanker):
                 alphas[number, finished] = 1.0 if number == 0 else 0.0
             self.rounds_.append(learners)
             chain = self._next_chain(varied, errors, rng)
-            if self.progress is not None:
-                self.progress(Progress("rounds", number + 1, self.n_rounds, float(errors[labels].mean())))
+            if self._on_progress is not None:
+                self._on_progress(Progress("rounds", number + 1, self.n_rounds, float(errors[labels].mean())))
         self.vote_weights_ = self._shares(alphas[: len(self.rounds_)])
         if self.calibrate and self.target_kind_ != "classes":
             self.calibration_ = held_out_calibration(self, X, Y, rng)

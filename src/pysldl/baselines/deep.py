@@ -114,7 +114,7 @@ class DeepRanker(LabelRanker):
         device: str = "auto",
         vectorizer: Any = None,
         memory_limit: int | str | None = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         random_state: Any = None,
     ) -> None:
         require_torch(type(self).__name__)
@@ -214,7 +214,7 @@ class DeepRanker(LabelRanker):
             patience_after=self.patience_after,
             learning_rate=self.learning_rate,
             clip=_clipping(self.clip),
-            progress=self.progress,
+            progress=self._on_progress,
             stage=stage,
         )
         shuffle = np.random.default_rng(int(torch.randint(2**31 - 1, ())))

@@ -130,7 +130,7 @@ class RidgeReadout(LabelRanker):
         calibrate: bool = True,
         vectorizer: Any = None,
         memory_limit: int | str | None = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         random_state: Any = None,
     ) -> None:
         self.alpha = alpha
@@ -153,7 +153,7 @@ class RidgeReadout(LabelRanker):
         held = None
         if self.calibrate and self.target_kind_ != "classes":
             held = rng.permutation(X.shape[0])[:CALIBRATION_ROWS]
-        self.mapping_.fit(normalize_rows(X), Y, leverage_of=held, progress=self.progress)
+        self.mapping_.fit(normalize_rows(X), Y, leverage_of=held, progress=self._on_progress)
         if held is not None:
             left_out = self.mapping_.leave_one_out(self._score_rows(X[held]), Y[held])
             self.calibration_ = ScoreCalibration().fit(left_out, Y[held])
@@ -190,7 +190,7 @@ class OneVsRestLogistic(LabelRanker):
         calibrate: bool = True,
         vectorizer: Any = None,
         memory_limit: int | str | None = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         random_state: Any = None,
     ) -> None:
         self.C = C
@@ -219,8 +219,8 @@ class OneVsRestLogistic(LabelRanker):
             carried = np.zeros(n_samples, dtype=bool)
             carried[columns.indices[columns.indptr[label] : columns.indptr[label + 1]]] = True
             self.coef_[:, label], self.intercept_[label] = fit_logistic(features, carried, self.C)
-            if self.progress is not None:
-                self.progress(Progress("labels", step, len(varied)))
+            if self._on_progress is not None:
+                self._on_progress(Progress("labels", step, len(varied)))
         if self.calibrate and self.target_kind_ != "classes":
             self.calibration_ = held_out_calibration(self, X, Y, check_random_state(self.random_state))
 

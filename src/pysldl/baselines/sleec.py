@@ -94,7 +94,7 @@ class SLEEC(LabelRanker):
         calibrate: bool = True,
         vectorizer: Any = None,
         memory_limit: int | str | None = None,
-        progress: ProgressCallback | None = None,
+        progress: ProgressCallback | bool | None = None,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -127,8 +127,8 @@ class SLEEC(LabelRanker):
             self.embeddings_.append(
                 [self._new_embedding().fit(features[rows], Y[rows], rows, rng) for rows in clusters]
             )
-            if self.progress is not None:
-                self.progress(Progress("learners", learner, self.n_learners))
+            if self._on_progress is not None:
+                self._on_progress(Progress("learners", learner, self.n_learners))
         if self.calibrate and self.target_kind_ != "classes":
             self.calibration_ = held_out_calibration(self, X, Y, rng)
 

@@ -11,7 +11,7 @@ from pysldl.exceptions import DataError
 from pysldl.held_out import by_frequency
 from pysldl.memory import format_bytes
 from pysldl.persistence import Manifest
-from pysldl.relations import Relations, counted_relations
+from pysldl.relations import Relations
 
 __all__ = ["HeldOut", "ModelCard", "flat_parameters", "make_card"]
 
@@ -70,7 +70,7 @@ class ModelCard:
     held_out : HeldOut or None
         None where nothing is known; the page then says so.
     relations : Relations or None
-        By divergence, or by counts where the model has no Gaussians; None where it keeps no training labels either.
+        None where the model keeps no training labels.
     limits : list of str
         What to know before relying on the model, one sentence each.
     """
@@ -99,7 +99,7 @@ def make_card(name: str, model: Any, manifest: Manifest, held_out: HeldOut | Non
     if held_out is None:
         summary = getattr(model.calibration_, "held_out_", None)
         if summary is not None:
-            rows = "training rows, each scored as if it had been left out of the mapping and of the neighbours"
+            rows = "training rows, held out from the mapping and from the neighbors that score them"
             held_out = HeldOut.from_summary(summary, model.label_counts_, rows)
     return ModelCard(
         name=name,
@@ -156,12 +156,8 @@ def _relations(model: Any) -> Relations | None:
     if not hasattr(model, "label_relations"):
         return None
     try:
-        return model.label_relations(RELATIONS_SHOWN, min_count=FEW_ROWS)
-    except DataError:  # no Gaussians
-        pass
-    try:
-        return counted_relations(model._training_labels(), model.label_names_, top=RELATIONS_SHOWN, min_count=FEW_ROWS)
-    except DataError:  # no neighbours
+        return model.label_relations(RELATIONS_SHOWN)
+    except DataError:  # a decoder that keeps no training labels
         return None
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from pysldl.card.content import ModelCard
 from pysldl.exceptions import MissingDependencyError
 from pysldl.experiments.files import write_atomically
+from pysldl.relations import sure_text
 
 __all__ = ["render_card", "write_card"]
 
@@ -32,6 +33,7 @@ def render_card(card: ModelCard) -> str:
     )
     environment.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.1f}"
     environment.filters["metric_rows"] = _metric_rows
+    environment.filters["sure"] = sure_text
     style: Any = markupsafe.Markup((templates / "card.css").read_text(encoding="utf-8"))
     return environment.get_template("card.html.jinja").render(card=card, style=style) + "\n"
 

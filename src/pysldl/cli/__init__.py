@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 
+from pysldl import __version__
 from pysldl.exceptions import SLDLError, SLDLWarning
 
 __all__ = ["app", "main", "run"]
@@ -27,7 +29,8 @@ app = App(
     ),
     help_format="markdown",
     default_parameter=Parameter(negative=()),
-    version_flags=(),
+    version=__version__,
+    version_flags=("--version",),
     suppress_keyboard_interrupt=False,
 )
 
@@ -73,17 +76,35 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()  # a full disk shows here, while it can still be reported
         return code if isinstance(code, int) else 0
     except KeyboardInterrupt:
-        return _failed("interrupted", 128 + signal.SIGINT)
+        return _interrupted(debug)
     except BrokenPipeError:
         _silence_stdout()
         return 128 + 13  # SIGPIPE, which not every system has a name for
     except Exception as error:
+        if _comes_from_interrupt(error):
+            return _interrupted(debug)
         message = _message(error)
         if debug or message is None:
             raise
         if isinstance(error, OSError):
             _silence_stdout()
         return _failed(message, BAD_INPUT)
+
+
+def _comes_from_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C is what lies behind an error; compiled loops turn it into a ``SystemError``."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def _interrupted(debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    return _failed("interrupted", 128 + signal.SIGINT)
 
 
 def _message(error: Exception) -> str | None:

@@ -27,6 +27,9 @@ def read_data(data: str, reading: Reading | None = None, *, n_features: int | No
     """
     reading = reading or Reading()
     if not Path(data).is_file() and data != STANDARD_INPUT and (name := _catalog_name(data)) is not None:
+        refused = reading.given()
+        if refused:
+            raise DataError(f"{refused}: {name} is a data set of the catalog, which is read without such options.")
         return load_dataset(name, reading.data_dir)
     with local_file(data) as path:
         options = reading.options()

@@ -38,7 +38,8 @@ class Reading:
     labels : str, optional
         Field or column that holds the labels (default: labels); for ARFF, MULAN's XML file or MEKA's number.
     read : list of str, optional
-        Any other option of the format's reader as key=value: `--read separator='|'`, `--read zero_based=true`.
+        Any other option of the format's reader as key=value: `--read separator='|'`, `--read delimiter=tab`,
+        `--read zero_based=true`.
     """
 
     data_dir: Path | None = None
@@ -46,6 +47,12 @@ class Reading:
     text: str | None = None
     labels: str | None = None
     read: list[str] | None = None
+
+    def given(self) -> str:
+        """The options for the reader of a file that were given, as they are written; empty where there are none."""
+        words = ["--text"] * (self.text is not None) + ["--labels"] * (self.labels is not None)
+        words += ["--input-format"] * (self.input_format != "auto")
+        return ", ".join([*words, *(f"--read {word}" for word in self.read or [])])
 
     def options(self) -> dict[str, Any]:
         """Keyword arguments of the format's reader."""

@@ -3,10 +3,12 @@
 import csv
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from pysldl.datasets.files import open_text, require_file
+from pysldl.datasets.text import column_delimiter
 from pysldl.exceptions import DataError
 
 __all__ = ["read_texts"]
@@ -14,7 +16,7 @@ __all__ = ["read_texts"]
 FORMAT_OF_SUFFIX = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv", ".txt": "lines"}
 
 
-def read_texts(path: Path, *, field: str = "text", format: str = "auto") -> list[str]:
+def read_texts(path: Path, *, field: str = "text", format: str = "auto", delimiter: str | None = None) -> list[str]:
     """The texts of a file.
 
     Parameters
@@ -26,12 +28,16 @@ def read_texts(path: Path, *, field: str = "text", format: str = "auto") -> list
     format : {"auto", "jsonl", "csv", "lines"}
         JSON lines, a table with a header, or one text a line. "auto" goes by the suffix, and where that does not say it
         takes lines that begin with a brace as JSON.
+    delimiter : str, optional
+        Stands between two columns of a table; see :func:`~pysldl.datasets.text.read_csv`.
     """
     require_file(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if format == "auto":
         format = FORMAT_OF_SUFFIX.get(suffix, "") or _guess(path)
-    readers = {"jsonl": _of_json_lines, "csv": _of_table, "lines": _of_lines}
+    readers: dict[str, Any] = {"jsonl": _of_json_lines, "csv": _of_table, "lines": _of_lines}
+    if delimiter is not None and format == "csv":
+        readers["csv"] = partial(_of_table, delimiter=delimiter)
     if format not in readers:
         raise DataError(f"{path}: texts are read from {', '.join(readers)}, not from the format {format!r}.")
     with open_text(path) as stream:
@@ -60,9 +66,8 @@ def _of_json_lines(stream: TextIO, path: Path, field: str) -> Iterator[str]:
         yield text
 
 
-def _of_table(stream: TextIO, path: Path, field: str) -> Iterator[str]:
-    delimiter = "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
-    table = csv.DictReader(stream, delimiter=delimiter, strict=True)
+def _of_table(stream: TextIO, path: Path, field: str, delimiter: str | None = None) -> Iterator[str]:
+    table = csv.DictReader(stream, delimiter=column_delimiter(path, delimiter), strict=True)
     try:
         if field not in (table.fieldnames or ()):
             raise DataError(f"{path}, line 1: has no column {field!r}; it has {', '.join(table.fieldnames or ())}.")

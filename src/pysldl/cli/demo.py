@@ -19,7 +19,6 @@ __all__ = ["demo"]
 
 ROWS_EXPLAINED = 3
 RELATIONS_SHOWN = 12
-ROWS_BEHIND_A_RELATION = 10
 LABELS_SHOWN = 5
 REASONS_SHOWN = 3
 
@@ -50,7 +49,7 @@ def demo(*, seed: int = 0, json: bool = False) -> int:
     with threadpool_limits(1):  # matrices this small are slower with two threads, which wait for each other
         found = measure(world, seed)
         explained = _explain_rows(world, found.blend)
-    relations = found.blend.label_relations(RELATIONS_SHOWN, min_count=ROWS_BEHIND_A_RELATION)
+    relations = found.blend.label_relations(RELATIONS_SHOWN)
     planted = [_planted(relation, world) for relation in relations]
     seconds = round(time.perf_counter() - started, 2)
     if json:
@@ -61,7 +60,7 @@ def demo(*, seed: int = 0, json: bool = False) -> int:
                 "metrics": {trial.name: trial.metrics for trial in found.trials},
                 "directions": [asdict(check) for check in found.directions],
                 "relations": [
-                    asdict(relation) | {"planted": truth} for relation, truth in zip(relations, planted, strict=True)
+                    relation.to_dict() | {"planted": truth} for relation, truth in zip(relations, planted, strict=True)
                 ],
                 "rows": explained,
                 "seconds": seconds,
@@ -74,9 +73,7 @@ def demo(*, seed: int = 0, json: bool = False) -> int:
     screen.print(_directions_table(found.directions))
     screen.print(
         relations_table(
-            f"strongest relations of labels on at least {ROWS_BEHIND_A_RELATION} rows, co-occurrence counted",
-            relations,
-            planted=planted,
+            "strongest relations, with the share of rows and how sure the direction is", relations, planted=planted
         )
     )
     for row in explained:
@@ -135,8 +132,8 @@ def _metrics_table(trials: "list[Trial]") -> Any:
 def _directions_table(checks: "list[Directions]") -> Any:
     columns = ("direction", "3 nearest")
     made = table(
-        "planted implications whose direction the learned Gaussians tell, and those whose implied label is among the 3 "
-        "nearest, per cent",
+        "planted implications told in the right direction, and those whose implied label is among the 3 nearest: "
+        "by the learned Gaussians, and by counts; percent",
         "",
         *columns,
         numbers=columns,

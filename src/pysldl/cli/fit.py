@@ -22,7 +22,7 @@ def fit(
     /,
     *,
     model: Path,
-    preset: str = "paper",
+    preset: str = "accurate",
     set_: Annotated[list[str] | None, Parameter(name="--set")] = None,
     split: str | None = None,
     features: Literal["auto", "raw", "tfidf"] = "auto",
@@ -47,8 +47,9 @@ def fit(
     model : Path
         Folder to write.
     preset : str
-        paper, official or blend, or, for large sparse data such as many texts, fast or accurate. Or a method to compare
-        with: SLEEC, DXML, FL, CB, DB, PACA, FLEM, DELA, CLIF, KD-TEA, AdaC2, prior, knn, ovr or ridge.
+        accurate (the default), which suits itself to the size of the data; fast, for large sparse data such as many
+        texts; paper, official or blend, with Gaussian label embeddings. Or a method to compare with: SLEEC, DXML, FL,
+        CB, DB, PACA, FLEM, DELA, CLIF, KD-TEA, AdaC2, prior, knn, ovr or ridge.
     set_ : list of str, optional
         Change a parameter, as key=value: `--set decoder.n_neighbors=50`. A stage is replaced by its class:
         `--set embedding=RandomLabelEmbedding`.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
 
-from pysldl.cli._output import console, facts, note, percent, print_json, table
+from pysldl.cli._output import console, facts, note, print_json, table
 from pysldl.cli._reading import Reading
 from pysldl.exceptions import DataError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["inspect", "relations_table"]
 
 LABELS_SHOWN = 30
+RELATIONS_OF_A_LABEL = 10
 
 
 def inspect(
@@ -46,9 +47,10 @@ def inspect(
     labels : bool
         Also the labels and how often each occurred in training, most frequent first (in JSON all of them).
     relations : int
-        Also so many directed relations between labels, strongest first.
+        Also show N directed relations between labels, strongest first, with the share of rows and how sure the
+        direction is.
     label : str, optional
-        Also one label: its frequency, and the relations from and to it.
+        Also one label: its frequency, and the strongest relations from and to it.
     card : Path, optional
         Write a model card, one HTML page that needs no network: data, settings, quality on held-out rows by label
         frequency, calibration, strongest relations, known limits.
@@ -96,13 +98,13 @@ def inspect(
             found["relations"] = classifier.label_relations(relations)
         if label is not None:
             column = classifier.label_column(label)
-            found["label_relations"] = classifier.label_relations(None, label=label, per_label=3)
+            found["label_relations"] = classifier.label_relations(RELATIONS_OF_A_LABEL, label=label)
             result["label"] = {"name": label, "column": column, "count": int(classifier.label_counts_[column])}
     if card is not None:
         _write_card(model, card, data, split, features, reading)
         result["card"] = str(card)
     if json:
-        print_json(result | {key: [asdict(relation) for relation in some] for key, some in found.items()})
+        print_json(result | {key: [relation.to_dict() for relation in some] for key, some in found.items()})
     else:
         _print(result, found)
     return 0
@@ -110,17 +112,22 @@ def inspect(
 
 def relations_table(title: str, relations: "list[LabelRelation]", **extra: list[str]) -> Any:
     """Directed relations, one a row, with further columns if given."""
-    numbers = ("KL", "reverse", "rows", "of", "%")
-    made = table(title, "label", "implies", *numbers, *extra, numbers=numbers)
+    from pysldl.relations import sure_text
+
+    numbers = ("rows", "of", "share", "sure")
+    divergences = ("KL", "reverse") if all(relation.kl is not None for relation in relations) else ()
+    columns = ("label", "relation", "other label", *numbers, *divergences, *extra)
+    made = table(title, *columns, numbers=(*numbers, *divergences))
     for position, relation in enumerate(relations):
         made.add_row(
             escape(relation.source),
+            relation.verb,
             escape(relation.target),
-            f"{relation.kl:.2f}",
-            f"{relation.kl_reverse:.2f}",
             str(relation.n_both),
             str(relation.n_source),
-            percent(relation.confidence),
+            f"{relation.share:.0%}",
+            sure_text(relation.confidence),
+            *((f"{relation.kl:.2f}", f"{relation.kl_reverse:.2f}") if divergences else ()),
             *(values[position] for values in extra.values()),
         )
     return made

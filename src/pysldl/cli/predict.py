@@ -19,6 +19,7 @@ __all__ = ["predict"]
 
 USUAL_K = 5
 K_WITH_THRESHOLD = 100
+OF_LABELED_FILES = ("labels", "split", "separator", "name")  # of no concern where only texts are read
 
 
 class Row(NamedTuple):
@@ -39,7 +40,7 @@ def predict(
     threshold: float | Literal["learned"] | None = None,
     proba: bool = False,
     out: Path | None = None,
-    format: Literal["jsonl", "csv", "xc"] = "jsonl",
+    format: Literal["jsonl", "csv", "xc"] | None = None,
     split: str | None = None,
     features: Literal["auto", "raw", "tfidf"] = "auto",
     reading: Reading | None = None,
@@ -47,7 +48,7 @@ def predict(
 ) -> int:
     """Predict the labels of every row, by name, best first.
 
-    Examples: `sldl predict chess stackex-chess --k 3 --format csv --out labels.csv`,
+    Examples: `sldl predict chess stackex-chess --k 3 --out labels.csv`,
     `echo "a text to label" | sldl predict posts`
 
     A model of texts takes JSON lines, CSV or one text a line; labels in the file are not looked at.
@@ -66,9 +67,9 @@ def predict(
         Give calibrated probabilities instead of scores.
     out : Path, optional
         File to write; it appears whole or not at all. Default: standard output.
-    format : {"jsonl", "csv", "xc"}
+    format : {"jsonl", "csv", "xc"}, optional
         A JSON object a row; a table of row, rank, label and score; or the repository's score file, with columns in
-        place of names.
+        place of names. Default: by the suffix of --out (.jsonl, .ndjson, .csv); jsonl on standard output.
     split : str, optional
         Only the rows of this split.
     features : {"auto", "raw", "tfidf"}
@@ -80,16 +81,17 @@ def predict(
     from pysldl.cli._model import open_model
     from pysldl.datasets.files import replacing
 
+    written_as = format or _format_of(out)
     opened = open_model(model)
     limit = k if k is not None else USUAL_K if threshold is None else K_WITH_THRESHOLD
     cut = _threshold(opened, threshold, proba)
     rows = list(_predict(opened, _rows(opened, data, split, features, reading), limit, cut, proba))
     kind = "probabilities" if proba else "scores"
-    lines = _LINES[format](rows, kind, len(opened.classifier.label_names_))
+    lines = _LINES[written_as](rows, kind, len(opened.classifier.label_names_))
     if out is not None:
         with replacing(out) as stream:
             stream.writelines(line.encode() for line in lines)
-        summary = {"model": str(model), "out": str(out), "format": format, "rows": len(rows)}
+        summary = {"model": str(model), "out": str(out), "format": written_as, "rows": len(rows)}
         summary["labels"] = sum(len(row.names) for row in rows)
         if json:
             print_json(summary)
@@ -102,6 +104,16 @@ def predict(
     return 0
 
 
+def _format_of(out: Path | None) -> str:
+    """The format that the name of the output file stands for."""
+    suffix = "" if out is None else out.suffix.lower()
+    if suffix not in _FORMAT_OF_SUFFIX:
+        raise DataError(
+            f"--out {out}: files ending in {suffix} have no format of their own; pass --format jsonl or csv."
+        )
+    return _FORMAT_OF_SUFFIX[suffix]
+
+
 def _rows(opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None) -> Any:
     """What the model shall predict for: features, or texts, which may come without labels."""
     from pysldl.cli._data import choose_rows, local_file, read_data
@@ -111,9 +123,20 @@ def _rows(opened: "Model", data: str, split: str | None, features: "Features", r
     if opened.takes_texts and is_file and split is None:
         reading = reading or Reading()
         with local_file(data) as path:
-            return read_texts(path, field=reading.text or "text", format=reading.input_format)
+            return read_texts(
+                path, field=reading.text or "text", format=reading.input_format, **_reading_options(reading, data)
+            )
     dataset = read_data(data, reading, n_features=opened.classifier.n_features_in_)
     return opened.rows_of(choose_rows(dataset, split)[0], features)
+
+
+def _reading_options(reading: Reading, data: str) -> dict[str, Any]:
+    """Those of the options of ``--read`` that concern texts; others than those of a labeled file are refused."""
+    options = reading.options()
+    unknown = [name for name in options if name not in ("text", "delimiter", *OF_LABELED_FILES)]
+    if unknown:
+        raise DataError(f"--read {unknown[0]}: {data} is read for its texts, which takes no such option.")
+    return {"delimiter": options["delimiter"]} if "delimiter" in options else {}
 
 
 def _threshold(opened: "Model", threshold: float | Literal["learned"] | None, proba: bool) -> float:
@@ -170,4 +193,5 @@ def _short(score: float) -> float:
     return float(f"{score:.6g}")
 
 
+_FORMAT_OF_SUFFIX = {"": "jsonl", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 _LINES = {"jsonl": _json_lines, "csv": _csv_lines, "xc": _xc_lines}

@@ -16,19 +16,23 @@ if TYPE_CHECKING:
     from pysldl.experiments.methods import Method
     from pysldl.experiments.protocol import Protocol
     from pysldl.experiments.published import Agreement
+    from pysldl.experiments.results import Summary
+    from pysldl.experiments.run_folder import Failure
     from pysldl.experiments.runner import Step
 
 __all__ = ["reproduce"]
 
 FAILED = 1
 CONTROLS = ("random", "identity")
+DEFAULT_METHODS = ("sldl", *CONTROLS)
+PRINTED_METRICS = ("P@1", "P@5", "PSP@5")
 SECONDS_BETWEEN_LINES = 10
 
 
 def reproduce(
     *,
     out: Path,
-    methods: str = "sldl,random,identity",
+    methods: str | None = None,
     datasets: str | None = None,
     metrics: str | None = None,
     folds: int = 10,
@@ -37,6 +41,7 @@ def reproduce(
     merge: str | None = None,
     stratified: bool = False,
     c_hats: str | None = None,
+    n_steps: str | None = None,
     ks: str | None = None,
     validation_rows: int = 2000,
     selection: Literal["nested", "as-published"] = "nested",
@@ -47,6 +52,9 @@ def reproduce(
     jobs: int = 2,
     device: str | None = None,
     seed: int = 0,
+    report_only: bool = False,
+    export: Path | None = None,
+    from_export: Path | None = None,
     json: bool = False,
 ) -> int:
     """Run the paper's experiments and write every table and figure, and one page that holds them.
@@ -54,16 +62,17 @@ def reproduce(
     Example: `sldl reproduce --out results/paper --published results.csv`, or
     `sldl reproduce --out results/quick --datasets stackex-chess,cal500 --methods sldl,random --first-folds 2`
 
-    Cross-validation over the paper's grid of c_hat and k. Every finished configuration is on disk at once: stop the
-    run whenever you like, also by killing it, and the same command goes on where it stopped. More methods and data
-    sets may be added to a folder later; other settings need another folder.
+    Cross-validation over a grid of c_hat, number of descent steps, and k. Every finished configuration is on disk at
+    once: stop the run whenever you like, also by killing it, and the same command goes on where it stopped. More
+    methods and data sets may be added to a folder later; other settings need another folder.
 
     Parameters
     ----------
     out : Path
-        Results folder: folds, records, results.csv, tables (Markdown, LaTeX, CSV), figures, report.html.
-    methods : str
-        Names with commas between: sldl, official, blend, without-ge, without-ac, random, identity, svd, or a baseline.
+        Results folder: folds, records, results.csv, tables (Markdown, LaTeX, CSV), figures, timings, report.html.
+    methods : str, optional
+        Comma-separated names: sldl, official, blend, without-ge, without-ge-symmetric, without-ac, random, identity,
+        svd, or a baseline. By default sldl,random,identity; with --report-only or --from-export all that were run.
         Settings after colons make a variant, a method beside the others: `AdaC2,AdaC2:learner=svc`.
     datasets : str, optional
         Names of the catalog, or data files, with commas between. By default all of the paper's that are found.
@@ -81,13 +90,17 @@ def reproduce(
     stratified : bool
         Iterative stratification: every label keeps its share of rows in every fold.
     c_hats, ks : str, optional
-        The grid, numbers with commas between. By default the paper's: 16,32,...,128 and 10,20,...,100.
+        Latent dimensions and neighbor counts to try, comma-separated. By default the paper's: 16,32,...,128 and
+        10,20,...,100.
+    n_steps : str, optional
+        Numbers of descent steps to try for methods that train an embedding, comma-separated: few steps regularize. All
+        of them come from one descent. By default 100,300,1000.
     validation_rows : int
         Nested selection compares configurations on tenths of the training rows, one after the other, until they hold so
         many rows together.
     selection : {"nested", "as-published"}
-        Choose c_hat and k on validation parts of the training rows, or by the test folds, as the paper seems to have
-        done; the latter is optimistic, is labelled so, and is written to the folder `as-published` of the results.
+        Choose c_hat, n_steps and k on validation parts of the training rows, or by the test folds, as the paper seems
+        to have done; the latter is optimistic, is labeled so, and is written to the folder `as-published`.
     unseen : {"paper", "keep", "drop"}
         Test labels that no training row carries: kept in the truth, dropped from it, or dropped only on
         stackex-coffee, as the paper's figures imply. Each table says which.
@@ -104,8 +117,19 @@ def reproduce(
         For baselines that can use one, such as cuda.
     seed : int
         Of folds and methods.
+    report_only : bool
+        Run nothing: write tables and figures of what the folder holds. Needs neither the data nor the methods. With
+        --merge, what other folders hold is brought into it first.
+    export : Path, optional
+        Also reduce the results to a few small text files in this folder, for a repository; methods and data sets that
+        it has already are replaced, others are kept.
+    from_export : Path, optional
+        Run nothing: write tables and figures to --out from a folder of --export.
     json : bool
         Print the means and standard deviations, what failed and where the page is, for scripts.
+
+    Results that depend on the clock lie in `timings/` and on the page; all other tables and figures are the same, byte
+    for byte, however many processes and threads made them.
 
     Returns
     -------
@@ -113,67 +137,93 @@ def reproduce(
         Exit code: 0, or 1 where a method failed or the check does not hold.
     """
     from pysldl.exceptions import DataError
+    from pysldl.experiments.archive import Archive, export_results, unseen_as_in_the_paper
+    from pysldl.experiments.merging import merge_folders
     from pysldl.experiments.methods import find_methods
-    from pysldl.experiments.outputs import collect, unseen_as_in_the_paper, write_outputs
-    from pysldl.experiments.protocol import PAPER_C_HATS, PAPER_KS, Protocol
+    from pysldl.experiments.outputs import write_outputs
+    from pysldl.experiments.protocol import N_STEPS, PAPER_C_HATS, PAPER_KS, Protocol
     from pysldl.experiments.published import read_published
     from pysldl.experiments.report import Published
+    from pysldl.experiments.run_folder import open_run
     from pysldl.experiments.runner import find_sources, run_experiment
     from pysldl.experiments.scoring import find_metrics
 
     if check and published is None:
         raise DataError("--check needs --published FILE: the paper's results, to check against.")
-    protocol = Protocol(
-        n_folds=folds,
-        seed=seed,
-        stratified=stratified,
-        c_hats=PAPER_C_HATS if c_hats is None else _numbers(c_hats, "--c-hats"),
-        ks=PAPER_KS if ks is None else _numbers(ks, "--ks"),
-        validation_rows=validation_rows,
-    )
-    chosen = find_methods(_words(methods))
+    if from_export is not None and (report_only or export is not None or merge is not None):
+        raise DataError("--from-export reads exported results: leave out --report-only, --export and --merge.")
     shown = find_metrics(None if metrics is None else _words(metrics))
-    chosen_folds = _folds(first_folds, which_folds, folds)
-    sources, absent = find_sources(None if datasets is None else _words(datasets), data_dir)
     printed = Published() if published is None else read_published(published)
-
-    started = time.monotonic()
-    with _progress(_configurations(chosen, protocol), len(chosen_folds)) as (plan, step):
-        run = run_experiment(
-            chosen,
-            sources,
-            protocol,
-            out,
-            jobs=jobs,
-            device=device,
-            folds=chosen_folds,
-            merge=[] if merge is None else [Path(word) for word in _words(merge)],
-            on_plan=plan,
-            on_step=step,
+    merged = [] if merge is None else [Path(word) for word in _words(merge)]
+    asked = {
+        "methods": None if methods is None else _words(methods),
+        "datasets": None if datasets is None else _words(datasets),
+    }
+    absent: list[str] = []
+    failures: list[Failure] = []
+    if from_export is not None:
+        archive = Archive.read(from_export).only(**asked)
+    elif report_only:
+        if merged:
+            note(f"took {merge_folders(out, merged)} finished configurations over")
+        archive = Archive.of_run(open_run(out)).only(**asked)
+    else:
+        protocol = Protocol(
+            n_folds=folds,
+            seed=seed,
+            stratified=stratified,
+            c_hats=PAPER_C_HATS if c_hats is None else _numbers(c_hats, "--c-hats"),
+            n_steps=N_STEPS if n_steps is None else _numbers(n_steps, "--n-steps"),
+            ks=PAPER_KS if ks is None else _numbers(ks, "--ks"),
+            validation_rows=validation_rows,
         )
-    if run.n_taken:
-        note(f"took {run.n_taken} finished configurations over")
-    note(f"measured in {_clock(time.monotonic() - started)}; writing tables and figures")
+        chosen = find_methods(asked["methods"] or DEFAULT_METHODS)
+        chosen_folds = _folds(first_folds, which_folds, folds)
+        sources, absent = find_sources(asked["datasets"], data_dir)
+        started = time.monotonic()
+        with _progress(_configurations(chosen, protocol), len(chosen_folds)) as (plan, step):
+            run = run_experiment(
+                chosen,
+                sources,
+                protocol,
+                out,
+                jobs=jobs,
+                device=device,
+                folds=chosen_folds,
+                merge=merged,
+                on_plan=plan,
+                on_step=step,
+            )
+        if run.n_taken:
+            note(f"took {run.n_taken} finished configurations over")
+        note(f"measured in {_clock(time.monotonic() - started)}; writing tables and figures")
+        archive, failures = Archive.of_run(run), run.failures
     mode = unseen_as_in_the_paper if unseen == "paper" else lambda _: unseen
-    results = collect(run, selection, mode, shown)
     place = out if selection == "nested" else out / "as-published"
-    found = write_outputs(run, results, printed, absent, place)
-    for failure in run.failures:
+    results, found = write_outputs(
+        archive, place, selection, mode, shown, published=printed, absent=absent, failures=failures
+    )
+    for failure in failures:
         fold = "" if failure.fold is None else f", fold {failure.fold}"
         note(f"failed: {failure.where}{fold}: {failure.reason}")
+    if export is not None:
+        for path in export_results(out, export):
+            note(f"wrote {path}")
     holds = _print_check(found, quiet=json) if check else True
     if json:
         print_json(
             {
                 "summaries": [asdict(row) for row in results.summaries],
-                "failures": [asdict(failure) for failure in run.failures],
+                "failures": [asdict(failure) for failure in failures],
                 "check": holds if check else None,
                 "report": str(place / "report.html"),
             }
         )
     else:
+        if not check:
+            _print_means(results.summaries)
         console().print(f"wrote {place / 'report.html'}", markup=False, soft_wrap=True)
-    return FAILED if run.failures or not holds else 0
+    return FAILED if failures or not holds else 0
 
 
 @contextmanager
@@ -219,6 +269,21 @@ def _configurations(methods: "Sequence[Method]", protocol: "Protocol") -> int:
     from pysldl.experiments.evaluation import configurations
 
     return sum(len(configurations(method, protocol)) for method in methods)
+
+
+def _print_means(rows: "Sequence[Summary]") -> None:
+    """Means and deviations, a table for each of the metrics that say most."""
+    cells = {(row.metric, row.dataset, row.method): row for row in rows}
+    known = dict.fromkeys(row.metric for row in rows)
+    methods = tuple(dict.fromkeys(row.method for row in rows))
+    for metric in [metric for metric in PRINTED_METRICS if metric in known] or list(known)[:1]:
+        listing = table(f"{metric}, percent", "data set", *methods, numbers=methods)
+        for dataset in dict.fromkeys(row.dataset for row in rows):
+            found = [cells.get((metric, dataset, method)) for method in methods]
+            listing.add_row(
+                dataset, *("-" if row is None else f"{row.mean:.2f} ± {row.std or 0.0:.2f}" for row in found)
+            )
+        console().print(listing)
 
 
 def _print_check(found: "Sequence[Agreement]", *, quiet: bool = False) -> bool:

@@ -35,8 +35,8 @@ def update(
 
     Examples: `sldl update posts new-posts.jsonl`, `sldl update posts --forget 17,100-120 --keep posts-before`
 
-    The model must have been fitted with `--set online=true`. The new version takes the folder's name in one step:
-    whoever reads the folder finds the old one or the new one, whole.
+    The model must have been fitted with `--set online=true`. The new version takes the folder's name by two
+    renames: `load_model` finds the old one or the new one, whole, at every moment.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def update(
     opened = open_model(model)
     classifier = opened.classifier
     if not hasattr(classifier, "partial_fit"):
-        able = "" if hasattr(classifier, "online") else " --preset paper"  # or another of SLDL
+        able = "" if hasattr(classifier, "online") else " --preset accurate"  # or another of SLDL
         raise DataError(
             f"{model}: was not fitted to learn on. Fit it again with: sldl fit DATA{able} --set online=true."
         )

@@ -1,6 +1,7 @@
 """`sldl version`: what is installed."""
 
 import platform
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 
 from pysldl import __version__
@@ -8,23 +9,30 @@ from pysldl.cli._output import console, facts, print_json
 
 __all__ = ["version"]
 
-NEIGHBOURS = ("numpy", "scipy", "scikit-learn", "safetensors")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "faiss-cpu", "torch")
 
 
 def version(*, json: bool = False) -> int:
-    """Print the versions of the library and of what it stands on.
+    """Print the versions of the library and of the packages it uses, those of its extras included.
 
     Example: `sldl version --json`
 
     Parameters
     ----------
     json : bool
-        Print one JSON object.
+        Print one JSON object; null stands for a package that is not installed.
     """
-    versions = {"pysldl": __version__, "python": platform.python_version()}
-    versions |= {name: version_of(name) for name in NEIGHBOURS}
+    versions: dict[str, str | None] = {"pysldl": __version__, "python": platform.python_version()}
+    versions |= {name: _installed(name) for name in PACKAGES}
     if json:
         print_json(versions)
     else:
-        console().print(facts(versions))
+        console().print(facts({name: found or "not installed" for name, found in versions.items()}))
     return 0
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version_of(package)
+    except PackageNotFoundError:
+        return None

@@ -17,6 +17,11 @@ from pysldl.labels import indicator_of_names
 __all__ = ["read_csv", "read_jsonl"]
 
 
+USUAL_SPLIT = "split"
+USUAL_SEPARATOR = ";"
+OTHER_SEPARATORS = (",", "|")
+
+
 class _Record(NamedTuple):
     text: str
     labels: list[str]
@@ -28,7 +33,7 @@ def read_jsonl(
     *,
     text: str = "text",
     labels: str = "labels",
-    split: str = "split",
+    split: str | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Read JSON lines: an object a line, with a text and a list of label names.
@@ -37,12 +42,14 @@ def read_jsonl(
     ----------
     path : path
         ``.gz`` is unpacked on the way.
-    text, labels, split : str
-        The fields that hold them. The split is optional.
+    text, labels : str
+        The fields that hold them.
+    split : str, optional
+        The field that holds the split. Default: "split", which need not be there.
     name : str, optional
         Default: the file's.
     """
-    return _dataset(path, _json_records(path, text, labels, split), name)
+    return _dataset(path, _json_records(path, str(text), str(labels), split), name)
 
 
 def read_csv(
@@ -50,8 +57,8 @@ def read_csv(
     *,
     text: str = "text",
     labels: str = "labels",
-    split: str = "split",
-    separator: str = ";",
+    split: str | None = None,
+    separator: str | None = None,
     delimiter: str | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -61,21 +68,37 @@ def read_csv(
     ----------
     path : path
         ``.gz`` is unpacked on the way.
-    text, labels, split : str
-        The columns that hold them. The split is optional.
-    separator : str
-        Stands between two labels of a row.
+    text, labels : str
+        The columns that hold them.
+    split : str, optional
+        The column that holds the split. Default: "split", which need not be there.
+    separator : str, optional
+        Stands between two labels of a row. Default: a semicolon. Where no row has one, and labels contain commas or
+        bars, it must be given.
     delimiter : str, optional
-        Stands between two columns. Default: a tab in ``.tsv`` files, a comma in all others.
+        Stands between two columns, one character or ``"tab"``. Default: a tab in ``.tsv`` files, a comma in all others.
     name : str, optional
         Default: the file's.
     """
-    if delimiter is None:
-        delimiter = "\t" if Path(path).name.removesuffix(".gz").endswith(".tsv") else ","
-    return _dataset(path, _csv_records(path, text, labels, split, separator, delimiter), name)
+    if separator is not None and (not isinstance(separator, str) or not separator):
+        raise DataError(f"{path}: separator must be the text between two labels, such as ';', but is {separator!r}.")
+    delimiter = column_delimiter(Path(path), delimiter)
+    return _dataset(path, _csv_records(path, str(text), str(labels), split, separator, delimiter), name)
 
 
-def _json_records(path: str | os.PathLike[str], text: str, labels: str, split: str) -> Iterator[_Record]:
+def column_delimiter(path: Path, given: str | None) -> str:
+    """What stands between two columns of a table: as given, or by the suffix of the file."""
+    if given is None:
+        return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
+    if given in ("tab", "\\t"):  # as written in a shell
+        return "\t"
+    if not isinstance(given, str) or len(given) != 1 or given in "\r\n":
+        raise DataError(f"{path}: delimiter must be one character or the word tab, but is {given!r}.")
+    return given
+
+
+def _json_records(path: str | os.PathLike[str], text: str, labels: str, split: str | None) -> Iterator[_Record]:
+    part_field, has_part = USUAL_SPLIT if split is None else str(split), False
     with open_text(path) as stream:
         for number, line in enumerate(stream, start=1):
             if not line.strip():
@@ -95,20 +118,26 @@ def _json_records(path: str | os.PathLike[str], text: str, labels: str, split: s
             names = record[labels]
             if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
                 raise DataError(f"{place}: field {labels!r} must be a list of strings.")
-            part = record.get(split)
+            part = record.get(part_field)
             if part is not None and not isinstance(part, str):
-                raise DataError(f"{place}: field {split!r} must be a string.")
+                raise DataError(f"{place}: field {part_field!r} must be a string.")
+            has_part |= part is not None
             yield _Record(record[text], names, part)
+    if split is not None and not has_part:
+        raise DataError(f"{path}: no line has a field {part_field!r} to read the split from.")
 
 
 def _csv_records(
-    path: str | os.PathLike[str], text: str, labels: str, split: str, separator: str, delimiter: str
+    path: str | os.PathLike[str], text: str, labels: str, split: str | None, separator: str | None, delimiter: str
 ) -> Iterator[_Record]:
+    part_column = USUAL_SPLIT if split is None else str(split)
+    unseparated: str | None = None
+    has_separator = False
     with open_text(path) as stream:
         table = csv.DictReader(stream, delimiter=delimiter, strict=True)
         try:
             columns = table.fieldnames or ()
-            for column in (text, labels):
+            for column in (text, labels, *([] if split is None else [part_column])):
                 if column not in columns:
                     raise DataError(
                         f"{path}, line 1: has no column {column!r}; it has {', '.join(map(repr, columns))}."
@@ -116,10 +145,19 @@ def _csv_records(
             for row in table:
                 if row[text] is None or row[labels] is None or None in row:
                     raise DataError(f"{path}, line {table.line_num}: expected {len(columns)} columns as in the header.")
-                names = [name.strip() for name in row[labels].split(separator)]
-                yield _Record(row[text], [name for name in names if name], row.get(split) or None)
+                written = row[labels]
+                has_separator |= USUAL_SEPARATOR in written
+                if unseparated is None and any(other in written for other in OTHER_SEPARATORS):
+                    unseparated = f"{path}, line {table.line_num}: the labels are {written!r}"
+                names = [name.strip() for name in written.split(separator or USUAL_SEPARATOR)]
+                yield _Record(row[text], [name for name in names if name], row.get(part_column) or None)
         except csv.Error as error:
             raise DataError(f"{path}, line {table.line_num + 1}: is not CSV ({error}).") from error
+    if separator is None and unseparated is not None and not has_separator:
+        raise DataError(
+            f"{unseparated}, and no row has a {USUAL_SEPARATOR!r} between labels. Say what separates them: "
+            f"separator=',' (in the shell: --read separator=,), or separator={USUAL_SEPARATOR!r} if this is one label."
+        )
 
 
 def _dataset(path: str | os.PathLike[str], records: Iterator[_Record], name: str | None) -> Dataset:

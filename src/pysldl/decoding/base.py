@@ -1,6 +1,7 @@
 """What every decoder offers to the classifier."""
 
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -73,6 +74,15 @@ class Decoder(Stage):
 
     def scores(self, Z: NDArray[np.float32]) -> Any:
         """Scores of codes, (n_rows, n_labels): CSR (unstored labels are not predicted) or dense."""
+        raise NotImplementedError
+
+    @property
+    def has_neighbor_path(self) -> bool:
+        """Whether :meth:`scores_path` gives what a fit with each number of neighbors would."""
+        return False
+
+    def scores_path(self, Z: Any, n_neighbors: Sequence[int]) -> Iterator[Any]:
+        """Scores of codes for several numbers of neighbors, none above that of ``fit``, from one search."""
         raise NotImplementedError
 
     def candidates(self, Z: Any, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

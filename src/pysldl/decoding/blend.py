@@ -1,5 +1,6 @@
 """Votes and read-out together."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -68,6 +69,10 @@ class BlendDecoder(Decoder):
         votes = NeighborDecoder() if self.neighbors is None else clone(self.neighbors)
         if "normalize" in votes.get_params(deep=False):
             votes.set_params(normalize=True)
+        before: Any = getattr(self, "neighbors_", None)
+        for name, value in votes.get_params(deep=False).items():  # what was chosen before is kept, as the weight is
+            if value is None and hasattr(before, f"{name}_"):
+                setattr(votes, f"{name}_", getattr(before, f"{name}_"))
         self.weight_ = float(getattr(self, "weight_", WEIGHTS[0]) if self.weight is None else self.weight)
         self.neighbors_ = votes.fit(Z, Y)
         self.readout_ = (LinearReadout() if self.readout is None else clone(self.readout)).fit(_codes(Z), Y)
@@ -90,6 +95,15 @@ class BlendDecoder(Decoder):
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
         return mixed_scores(self.neighbors_.scores(Z), self.readout_.scores(_codes(Z)), self._weight)
+
+    @property
+    def has_neighbor_path(self) -> bool:
+        return not self.leaves_open and (self.neighbors is None or self.neighbors.has_neighbor_path)
+
+    def scores_path(self, Z: Any, n_neighbors: Sequence[int]) -> Iterator[NDArray[np.float32]]:
+        readout = self.readout_.scores(_codes(Z))
+        for votes in self.neighbors_.scores_path(Z, n_neighbors):
+            yield mixed_scores(votes, readout, self._weight)
 
     def left_out_scores(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array

@@ -1,5 +1,6 @@
 """Votes of the nearest neighbours in the latent space (Eqs. 19 and 20)."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -72,6 +73,16 @@ class NeighborDecoder(Decoder):
 
     def scores(self, Z: NDArray[np.float32]) -> sparse.csr_array:
         return self._vote(Z, *self.index_.search(Z, self.n_neighbors_))
+
+    @property
+    def has_neighbor_path(self) -> bool:
+        return self.index is None or isinstance(self.index, ExactIndex)  # others are tuned to the number of neighbors
+
+    def scores_path(self, Z: NDArray[np.float32], n_neighbors: Sequence[int]) -> Iterator[sparse.csr_array]:
+        """Scores for several numbers of neighbors: the nearest k are the first of those of the largest search."""
+        neighbors, distances = self.index_.search(Z, min(max(n_neighbors), self.n_neighbors_))
+        for k in n_neighbors:
+            yield self._vote(Z, neighbors[:, :k], distances[:, :k])
 
     def candidates(self, Z: NDArray[np.float32], m: int) -> tuple[Any, Any]:
         return self._vote_top(Z, self.index_.search(Z, self.n_neighbors_), m)

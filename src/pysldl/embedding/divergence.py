@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from pysldl.backend import exact
 from pysldl.backend.threads import matmul
+from pysldl.kernels.gaussian_pairs import TERM_BITS, kl_of_pairs
 from pysldl.kernels.mixtures import log_mixture_volumes, mixture_pulls
 
 __all__ = [
+    "TERM_BITS",
     "GaussianTerms",
     "gaussian_terms",
     "js_backward",
@@ -31,8 +33,6 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-TERM_BITS = 40  # of what is only added up: sums of 4,096 such terms are exact
-PAIRS_AT_ONCE = 1 << 14
 
 
 class GaussianTerms(NamedTuple):
@@ -121,36 +121,6 @@ def kl_divergence(
     twice -= g.log_volume[rows, None] + g.mu.shape[1]
     twice *= 0.5
     return twice
-
-
-def kl_of_pairs(
-    mu: NDArray[np.floating],
-    log_var: NDArray[np.floating],
-    source: NDArray[np.integer],
-    target: NDArray[np.integer],
-) -> Array:
-    """KL(N_source ‖ N_target) of chosen pairs, with the same bits on every machine.
-
-    Parameters
-    ----------
-    mu, log_var : ndarrays of shape (n_labels, n_components)
-    source, target : ndarrays of shape (n_pairs,)
-        Labels.
-
-    Returns
-    -------
-    ndarray of shape (n_pairs,), float64
-    """
-    found = np.empty(len(source))
-    step = max(1, (PAIRS_AT_ONCE * 128) // max(mu.shape[1], 1))
-    for start in range(0, len(source), step):
-        i, j = source[start : start + step], target[start : start + step]
-        difference = mu[i].astype(np.float64) - mu[j]
-        log_ratio = log_var[i].astype(np.float64) - log_var[j]
-        precision = exact.exp(-log_var[j].astype(np.float64))
-        terms = exact.exp(log_ratio) + difference * difference * precision - log_ratio - 1.0
-        found[start : start + step] = 0.5 * exact.round_to_bits(terms, TERM_BITS, axis=1).sum(axis=1)
-    return found
 
 
 def kl_backward(

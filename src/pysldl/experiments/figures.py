@@ -246,7 +246,7 @@ def parameter_curves(
     ----------
     curves : mapping of str to sequence of (float, float)
         ``{dataset: [(value of the parameter, metric in per cent), ...]}``.
-    parameter : {"c_hat", "k"} or str
+    parameter : {"c_hat", "n_steps", "k"} or str
         What the horizontal axis is.
     metric : str
         What the vertical axis is.
@@ -276,9 +276,14 @@ def parameter_curves(
             markeredgewidth=0.5,
             linewidth=1.4,
         )
-    axes.set_xticks(sorted({value for curve in curves.values() for value, _ in curve}))
-    axes.set_xlabel({"c_hat": r"latent dimensions $\hat{c}$", "k": "neighbours $k$"}.get(parameter, parameter))
-    axes.set_ylabel(f"{metric} (per cent)")
+    ticks = sorted({value for curve in curves.values() for value, _ in curve})
+    if parameter == "n_steps":
+        axes.set_xscale("log")
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    names = {"c_hat": r"latent dimensions $\hat{c}$", "n_steps": "descent steps (log scale)", "k": "neighbors $k$"}
+    axes.set_xlabel(names.get(parameter, parameter))
+    axes.set_ylabel(f"{metric} (percent)")
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), handlelength=3.2)
     caption = f"{metric} over {parameter} on {len(ending)} data sets, listed in the order of their right ends."
     return f"curve-{slug(parameter)}-{slug(metric)}", caption, figure

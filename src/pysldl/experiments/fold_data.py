@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.preprocessing import normalize
 
 from pysldl.datasets import Dataset
 from pysldl.experiments.protocol import Fold
-from pysldl.experiments.ridge import SharedRidge
 from pysldl.experiments.scoring import Scorer
 
 __all__ = ["FoldData", "Task"]
@@ -37,19 +35,6 @@ class Task:
         """What turns rankings of the new rows into metrics."""
         return Scorer(self.Y, self.Y_new)
 
-    @cached_property
-    def unit_rows(self) -> tuple[Any, Any]:
-        """Features with every row scaled to length 1."""
-        return normalize(self.X), normalize(self.X_new)
-
-    @cached_property
-    def ridge_of_unit_rows(self) -> SharedRidge:
-        return SharedRidge(self.unit_rows[0])
-
-    @cached_property
-    def ridge_of_raw_rows(self) -> SharedRidge:
-        return SharedRidge(self.X)
-
 
 class FoldData:
     """One fold of one data set.
@@ -58,16 +43,13 @@ class FoldData:
     ----------
     final : Task
         Learn from the training rows, rank the test rows.
-    trials : list of (ndarray of int, Task)
-        Learn from the inner rows, rank the validation rows: all that nested selection sees. Beside each task,
-        the places of its inner rows among the training rows.
+    trials : list of Task
+        Learn from the inner rows, rank the validation rows: all that nested selection sees.
     """
 
     def __init__(self, dataset: Dataset, fold: Fold) -> None:
         self.final = _task(dataset, fold.train, fold.test)
-        self.trials = [
-            (np.searchsorted(fold.train, inner), _task(dataset, inner, validation)) for inner, validation in fold.trials
-        ]
+        self.trials = [_task(dataset, inner, validation) for inner, validation in fold.trials]
 
 
 def _task(dataset: Dataset, rows: NDArray[np.intp], new: NDArray[np.intp]) -> Task:

@@ -36,7 +36,7 @@ class Record:
     fold : int
         Counted from 0.
     parameters : dict of str to int
-        The configuration: its values of c_hat and k.
+        The configuration: its values of c_hat, n_steps and k.
     test : dict
         ``{"keep": metrics, "drop": metrics}`` on the test rows, in [0, 1]: test labels that no training row carries
         are kept in the truth, or dropped from it.
@@ -50,6 +50,8 @@ class Record:
         The terms of Theorem 1.
     seed : int
     versions : dict of str to str
+    run : str
+        Id of the run, under which ``run.json`` has date, versions, processor and thread settings.
     """
 
     dataset: str
@@ -64,6 +66,7 @@ class Record:
     terms: dict[str, float] | None
     seed: int
     versions: dict[str, str]
+    run: str = ""
 
     @property
     def configuration(self) -> Configuration:

@@ -1,14 +1,14 @@
 """Finished work of another results folder, taken over: runs may be shared out among machines."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from pysldl.exceptions import DataError
 from pysldl.experiments.journal import Journal, locked, read_journal
 from pysldl.experiments.methods import Method
-from pysldl.experiments.run_folder import FORMAT, RunFolder, difference
+from pysldl.experiments.run_folder import FORMAT, RunFolder, difference, open_run
 
-__all__ = ["check_same_settings", "take_over"]
+__all__ = ["check_same_settings", "merge_folders", "take_over"]
 
 
 def check_same_settings(folder: RunFolder, other: Path, methods: Sequence[Method]) -> None:
@@ -46,7 +46,35 @@ def take_over(folder: RunFolder, other: Path, methods: Sequence[Method], dataset
         return 0
     if drawn != folder.stored_folds(dataset):
         raise DataError(f"--merge {other}: holds results of other rows or folds under the name {dataset!r}.")
+    folder.note_runs((there.settings() or {}).get("runs", {}))
     names = {method.name for method in methods}
+    return _copy_records(there, folder, dataset, names)
+
+
+def merge_folders(out: Path, others: Sequence[Path]) -> int:
+    """Bring everything that other results folders hold into ``out``, without the data; the number of records.
+
+    Methods need not be registered or installed here. ``out`` may be new.
+
+    Raises
+    ------
+    DataError
+        The folders are of other protocols or rows, or of a method with other parameters.
+    """
+    n_taken = 0
+    for other in others:
+        noted = open_run(other)
+        folder = RunFolder(out, noted.folder.protocol)
+        with locked(folder.lock, wait=False):
+            folder.join(noted.folder)
+            for dataset in noted.datasets:
+                folder.join_folds(noted.folder, dataset)
+                n_taken += _copy_records(noted.folder, folder, dataset, {method.name for method in noted.methods})
+    return n_taken
+
+
+def _copy_records(there: RunFolder, folder: RunFolder, dataset: str, names: Container[str]) -> int:
+    """Append to ``folder`` the records that it lacks of some methods on one data set; their number."""
     n_taken = 0
     for fold in range(folder.protocol.n_folds):
         records, _ = read_journal(there.journal(dataset, fold))

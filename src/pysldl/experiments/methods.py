@@ -1,6 +1,6 @@
 """The methods by name: SLDL, its ablations and controls, every baseline of the library, and anybody's own."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,15 +20,29 @@ from pysldl.presets import make_sldl
 from pysldl.settings import parse_settings, with_settings
 from pysldl.suggestions import did_you_mean
 
-__all__ = ["ABLATION", "REFERENCE", "Method", "find_methods", "has_grid", "method_names", "register_method"]
+__all__ = [
+    "ABLATION",
+    "AXES",
+    "REFERENCE",
+    "Method",
+    "find_methods",
+    "grid_axes",
+    "has_grid",
+    "method_names",
+    "parameter_of",
+    "register_method",
+    "stored_method",
+]
 
 REFERENCE = "SLDL"
-ABLATION = ("w/o GE", "w/o AC", "random", "identity", "svd")
+ABLATION = ("w/o GE", "w/o GE (symmetric)", "w/o AC", "random", "identity", "svd")
+AXES = ("c_hat", "n_steps", "k")
 OF_THE_RUN = {"random_state": "--seed", "device": "--device"}
 OF_THE_GRID = {
-    "embedding__n_components": "--c-hats",
-    "decoder__n_neighbors": "--ks",
-    "decoder__neighbors__n_neighbors": "--ks",
+    "embedding__n_components": ("c_hat", "--c-hats"),
+    "embedding__n_steps": ("n_steps", "--n-steps"),
+    "decoder__n_neighbors": ("k", "--ks"),
+    "decoder__neighbors__n_neighbors": ("k", "--ks"),
 }
 
 
@@ -44,16 +58,28 @@ class Method:
         What tables call it: the paper's name where it has one.
     make : callable
         Returns a new, unfitted estimator with ``fit(X, Y)`` and ``predict_topk(X, k)``. Several processes need it, so
-        it must be a function of a module. An :class:`~pysldl.SLDLClassifier` is run over the grid of c_hat and k,
-        unless it chooses for itself; anything else has one configuration.
+        it must be a function of a module. An :class:`~pysldl.SLDLClassifier` is run over the grid of c_hat, n_steps and
+        k, unless it chooses for itself; anything else has one configuration.
     reconstruction : bool, default=False
         Whether the method was rebuilt from its abstract.
+    grid : tuple of str, optional
+        The axes of the grid that are tried, of ``"c_hat"``, ``"n_steps"`` and ``"k"``; by default those that the
+        estimator has.
     """
 
     name: str
     title: str
     make: Callable[[], Any]
     reconstruction: bool = False
+    grid: tuple[str, ...] | None = None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of the grid over which the method is run; none where it has a single configuration."""
+        if self.grid is not None:
+            return self.grid
+        estimator = self.make()
+        return grid_axes(estimator) if has_grid(estimator) else ()
 
     @property
     def shown_as(self) -> str:
@@ -94,8 +120,49 @@ def register_method(name: str, make: Callable[[], Any], title: str | None = None
 
 
 def has_grid(estimator: Any) -> bool:
-    """Whether c_hat and k are the experiment's to choose; some classifiers choose for themselves."""
+    """Whether c_hat, n_steps and k are the experiment's to choose; some classifiers choose for themselves."""
     return isinstance(estimator, SLDLClassifier) and not isinstance(estimator.decoder, BySize)
+
+
+def grid_axes(classifier: SLDLClassifier) -> tuple[str, ...]:
+    """The axes of the grid that a classifier has, in the order in which ties between configurations are decided."""
+    found = []
+    known = classifier.with_default_stages().get_params(deep=True)
+    for axis in AXES:
+        name = parameter_of(axis, known)
+        if name is not None and known[name] is not None and _used(axis, classifier):  # None: it chooses for itself
+            found.append(axis)
+    return tuple(found)
+
+
+def parameter_of(axis: str, parameters: Mapping[str, Any]) -> str | None:
+    """The parameter of an estimator that an axis of the grid sets; None where it has none."""
+    names = {
+        "c_hat": ("embedding__n_components",),
+        "n_steps": ("embedding__n_steps",),
+        "k": ("decoder__neighbors__n_neighbors", "decoder__n_neighbors"),
+    }[axis]
+    return next((name for name in names if name in parameters), None)
+
+
+def _used(axis: str, classifier: SLDLClassifier) -> bool:
+    """Whether an axis changes anything.
+
+    A decoder that works on the features needs no embedding, and none is fitted; a descent with a tolerance stops by
+    its loss, not by a number of steps.
+    """
+    if axis == "n_steps" and getattr(classifier.embedding, "tol", None) is not None:
+        return False
+    return axis == "k" or getattr(classifier.decoder, "works_on", "codes") != "features"
+
+
+def stored_method(name: str, noted: Mapping[str, Any]) -> Method:
+    """A method as a results folder describes it: enough to read its results, also where it is not registered here."""
+    return Method(name, noted["title"], partial(_not_here, name), noted["reconstruction"], tuple(noted["grid"]))
+
+
+def _not_here(name: str) -> Any:
+    raise DataError(f"method {name!r} was read from stored results and cannot be run: register it first.")
 
 
 def method_names() -> list[str]:
@@ -142,7 +209,11 @@ def _accurate() -> Any:
 
 
 def _without_gaussians() -> Any:
-    return make_sldl("paper", embedding=VectorLabelEmbedding())
+    return make_sldl("paper", embedding=VectorLabelEmbedding(directed=True))
+
+
+def _without_gaussians_and_direction() -> Any:
+    return make_sldl("paper", embedding=VectorLabelEmbedding(directed=False))
 
 
 def _without_asymmetry() -> Any:
@@ -163,10 +234,11 @@ def _svd() -> Any:
 
 _OWN = (
     Method("sldl", REFERENCE, make_sldl),
-    Method("official", "official", _official),
+    Method("official", "official", _official, grid=("c_hat", "k")),  # the authors' code takes fifty steps
     Method("blend", "blend", _blend),
     Method("accurate", "accurate", _accurate),
     Method("without-ge", "w/o GE", _without_gaussians),
+    Method("without-ge-symmetric", "w/o GE (symmetric)", _without_gaussians_and_direction),
     Method("without-ac", "w/o AC", _without_asymmetry),
     Method("random", "random", _random),
     Method("identity", "identity", _identity),
@@ -201,7 +273,8 @@ def _variant(method: Method, words: Sequence[str]) -> Method:
         title=f"{method.title} ({', '.join(words)})",
         make=partial(_with_settings, method.make, settings, name),
     )
-    options = OF_THE_RUN | (OF_THE_GRID if has_grid(variant.make()) else {})
+    axes = variant.axes
+    options = OF_THE_RUN | {name: option for name, (axis, option) in OF_THE_GRID.items() if axis in axes}
     for key in settings:
         if key in options:
             raise DataError(f"method {name}: {key} is the run's to choose; use {options[key]}.")

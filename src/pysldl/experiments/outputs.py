@@ -1,52 +1,26 @@
 """What a finished run leaves behind: tables, figures, the page, and the comparison with the paper."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pysldl.experiments.methods import ABLATION, REFERENCE
+from pysldl.experiments.archive import Archive, Results, export_results, read_export, unseen_as_in_the_paper
+from pysldl.experiments.methods import REFERENCE
 from pysldl.experiments.published import Agreement, agreements, write_comparison
-from pysldl.experiments.report import Measurements, Missing, Published, reproduction_context, write_reproduction
-from pysldl.experiments.results import FoldRecord, Selection, Summary, TheoremTerms, Unseen, summarise, write_summaries
-from pysldl.experiments.runner import Failure, Run
+from pysldl.experiments.report import Missing, Published, reproduction_context, write_reproduction
+from pysldl.experiments.results import Selection, Unseen, write_summaries
+from pysldl.experiments.run_folder import Failure, Run
 from pysldl.experiments.scoring import PAPER_METRICS
-from pysldl.experiments.selection import finished_folds, fold_records, parameter_curve, select, terms_of
 
-__all__ = ["Results", "collect", "unseen_as_in_the_paper", "write_outputs"]
+__all__ = ["Results", "collect", "export_results", "read_export", "unseen_as_in_the_paper", "write_outputs"]
 
-CURVE_METRICS = ("P@1", "P@5")
-# The paper's propensity-scored figures for this set can only be reached without unseen labels.
-DROPPED_IN_THE_PAPER = ("stackex-coffee",)
-
-
-@dataclass(frozen=True)
-class Results:
-    """Measured results of a run, one configuration a fold.
-
-    Parameters
-    ----------
-    selection : {"nested", "as-published"}
-        How the configurations were chosen.
-    measurements : Measurements
-    summaries : list of Summary
-        Of the methods with all their folds.
-    """
-
-    selection: Selection
-    measurements: Measurements
-    summaries: list[Summary]
-
-
-def unseen_as_in_the_paper(dataset: str) -> Unseen:
-    """What the paper must have done with test labels that no training row carries."""
-    return "drop" if dataset in DROPPED_IN_THE_PAPER else "keep"
+NOTHING_PUBLISHED = Published()
 
 
 def collect(
     run: Run,
     selection: Selection,
-    unseen: Callable[[str], Unseen],
+    unseen: Callable[[str], Unseen] = unseen_as_in_the_paper,
     metrics: Sequence[str] = PAPER_METRICS,
 ) -> Results:
     """Choose a configuration a fold and gather what tables and figures show.
@@ -60,56 +34,46 @@ def collect(
     metrics : sequence of str
         The ones to show; configurations are chosen by all eight.
     """
-    records: list[FoldRecord] = []
-    terms: list[TheoremTerms] = []
-    curves: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {
-        (parameter, metric): {} for parameter in ("c_hat", "k") for metric in CURVE_METRICS
-    }
-    n_folds = len(run.folds)
-    for dataset in run.datasets:
-        mode = unseen(dataset)
-        of_dataset = [record for record in run.folder.records(dataset) if record.fold in run.folds]
-        for method in run.methods:
-            folds = finished_folds(of_dataset, method, run.folder.protocol)
-            chosen = select(folds, selection, mode)
-            shown = fold_records(chosen, method.title, selection, mode)
-            records += (replace(record, metrics={m: record.metrics[m] for m in metrics}) for record in shown)
-            measured = terms_of(chosen, method.title) if len(chosen) == n_folds else None
-            terms += [measured] if measured is not None else []
-            if method.title == REFERENCE and len(chosen) == n_folds:
-                for (parameter, metric), of_parameter in curves.items():
-                    if curve := parameter_curve(folds, parameter, metric, mode):
-                        of_parameter[dataset] = curve
-    whole = [row for row in summarise(records) if row.n_folds == n_folds]
-    drawn = {key: of_parameter for key, of_parameter in curves.items() if of_parameter}
-    present = {record.method for record in records}
-    variants = [title for title in ABLATION if title in present]
-    shown_as = {method.title: method.shown_as for method in run.methods if method.shown_as != method.title}
-    return Results(selection, Measurements(records, n_folds, variants, terms, drawn, shown_as), whole)
+    return Archive.of_run(run).results(selection, unseen, metrics)
 
 
 def write_outputs(
-    run: Run, results: Results, published: Published, absent: Sequence[str], place: Path
-) -> list[Agreement]:
-    """Write everything that is made from the records: results.csv, comparison.csv, tables, figures and the page.
+    archive: Archive,
+    place: Path,
+    selection: Selection = "nested",
+    unseen: Callable[[str], Unseen] = unseen_as_in_the_paper,
+    metrics: Sequence[str] = PAPER_METRICS,
+    *,
+    published: Published = NOTHING_PUBLISHED,
+    absent: Sequence[str] = (),
+    failures: Sequence[Failure] = (),
+) -> tuple[Results, list[Agreement]]:
+    """Write everything that is made from the records: results.csv, comparison.csv, tables, figures, times and the page.
+
+    What depends on the clock or on the machine lies in ``timings`` and on the page. All other files are the same,
+    byte for byte, whenever the numbers are.
 
     Parameters
     ----------
-    run : Run
-    results : Results
+    archive : Archive
+        Of a run, or read from an export.
+    place : Path
+        Folder to write to.
+    selection, unseen, metrics
+        As in :func:`collect`.
     published : Published
         Empty where the paper's tables are not at hand.
     absent : sequence of str
         Data sets without a local copy.
-    place : Path
-        Folder to write to.
+    failures : sequence of Failure
 
     Returns
     -------
-    list of Agreement
+    results : Results
+    found : list of Agreement
         Measured beside published means.
     """
-    folder = run.folder
+    results = archive.results(selection, unseen, metrics)
     write_summaries(place / "results.csv", results.summaries)
     found = agreements(published.results, results.summaries, REFERENCE)
     if found:
@@ -117,13 +81,20 @@ def write_outputs(
     context = reproduction_context(
         results.measurements,
         published,
-        missing=[*_absent(absent), *_failed(run.failures)],
-        settings={"selection": results.selection, **_readable(folder.protocol.as_json())},
-        versions=folder.versions,
+        missing=[*_absent(absent), *_failed(failures)],
+        settings={"selection": selection, **_readable(archive.protocol.as_json())},
+        versions=_together(archive.runs),
         reference=REFERENCE,
     )
     write_reproduction(context, place)
-    return found
+    return results, found
+
+
+def _together(runs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Where all runs were made: every value that occurs, once."""
+    names = dict.fromkeys(name for noted in runs.values() for name in noted)
+    values = {name: dict.fromkeys(noted.get(name, "") for noted in runs.values()) for name in names}
+    return {name: "; ".join(value for value in found if value) for name, found in values.items()}
 
 
 def _readable(settings: dict[str, Any]) -> dict[str, str]:

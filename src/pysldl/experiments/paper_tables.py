@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from pysldl.experiments.files import slug
-from pysldl.experiments.results import Summary, TheoremTerms, complete_part, metrics_of, scores_by_metric
-from pysldl.experiments.significance import Comparison, RankTest, average_ranks
+from pysldl.experiments.results import Summary, TheoremTerms, metrics_of, rankable_part, scores_by_metric
+from pysldl.experiments.significance import Comparison, RankTest, average_ranks, mid_ranks
 from pysldl.experiments.tables import Cell, Row, Table
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "agreement_table",
     "friedman_table",
     "published_table",
+    "rank_table",
     "result_table",
     "theorem_table",
     "time_table",
@@ -30,6 +32,7 @@ def result_table(
     alpha: float = 0.05,
     methods: Sequence[str] | None = None,
     notes: Sequence[str] = (),
+    ties: Literal["mean", "smaller"] = "mean",
 ) -> Table:
     """Build a table of Tables III to X: data sets by methods, mean and deviation, average ranks below.
 
@@ -37,7 +40,7 @@ def result_table(
     ----------
     rows : sequence of Summary
         Of this metric and, perhaps, of others, which are left aside. A method that was not run on a data
-        set leaves its cell empty; ranks are then over the data sets that have every method.
+        set leaves its cell empty; ranks are then over a complete part (:func:`rankable_part`).
     comparisons : iterable of Comparison
         Of each method with the reference: they decide what is underlined.
     metric : str
@@ -50,6 +53,8 @@ def result_table(
         The columns; those that no row has are left out. By default all, in the order of the rows.
     notes : sequence of str, default=()
         Added below.
+    ties : {"mean", "smaller"}, default="mean"
+        Rank of methods that tie: the mean of theirs, as in the tests and diagrams, or the smaller, as in the paper.
     """
     rows = [row for row in rows if row.metric == metric and (methods is None or row.method in methods)]
     present = dict.fromkeys(row.method for row in rows)
@@ -72,16 +77,20 @@ def result_table(
             )
         body.append(Row(dataset, tuple(cells)))
 
-    complete = complete_part(rows)
-    n_complete = len({row.dataset for row in complete})
+    complete = rankable_part(rows)
+    ranked_datasets = {row.dataset for row in complete}
     footer: tuple[Row, ...] = ()
     own_notes = []
-    if n_complete >= 2 and len(methods) >= 2:
+    if len(ranked_datasets) >= 2:
         scores = scores_by_metric(complete)[metric]
-        rank_of = dict(zip(scores.methods, average_ranks(scores.values).tolist(), strict=True))
-        footer = (Row("average rank", tuple(Cell(rank_of[method]) for method in methods)),)
-        if n_complete < len(datasets):
-            own_notes.append(f"Ranks are over the {n_complete} data sets that have every method.")
+        ranks = mid_ranks(scores.values) if ties == "mean" else average_ranks(scores.values)
+        rank_of = dict(zip(scores.methods, ranks.tolist(), strict=True))
+        footer = (Row("average rank", tuple(Cell(rank_of.get(method)) for method in methods)),)
+        own_notes.append(f"Methods that tie {'share their mean' if ties == 'mean' else 'take the smaller'} rank.")
+        if len(ranked_datasets) < len(datasets):
+            own_notes.append(f"Ranks are over the {len(ranked_datasets)} data sets that have every method.")
+        if len(rank_of) < len(methods):
+            own_notes.append("Ranks are of the methods that were run on every data set.")
     return Table(
         f"results-{slug(metric)}",
         metric,
@@ -144,6 +153,7 @@ def friedman_table(tests: Sequence[RankTest]) -> Table:
             (
                 Cell(test.friedman, decimals=4),
                 Cell(test.critical_value, decimals=4),
+                Cell(f"{test.p_value:.2g}"),
                 Cell("yes" if test.rejects_equality else "no"),
                 Cell(test.critical_difference, decimals=4),
                 Cell(float(len(test.average_ranks)), decimals=0),
@@ -158,9 +168,26 @@ def friedman_table(tests: Sequence[RankTest]) -> Table:
         "Friedman and Nemenyi tests",
         f"Friedman statistic F_F and critical value{level}; Nemenyi critical difference of average ranks.",
         "metric",
-        ("F_F", "critical value", "methods differ", "critical difference", "methods", "data sets"),
+        ("F_F", "critical value", "p-value", "methods differ", "critical difference", "methods", "data sets"),
         body,
     )
+
+
+def rank_table(tests: Sequence[RankTest]) -> Table:
+    """Build the table of average ranks: metrics by methods, the best in bold."""
+    methods = tuple(dict.fromkeys(method for test in tests for method in test.mid_ranks))
+    body = tuple(
+        Row(
+            test.metric,
+            tuple(
+                Cell(test.mid_ranks.get(method), best=test.mid_ranks.get(method) == min(test.mid_ranks.values()))
+                for method in methods
+            ),
+        )
+        for test in tests
+    )
+    caption = "Over the data sets, 1 is best; methods that tie share their mean rank. Bold: the best."
+    return Table("average-ranks", "Average ranks", caption, "metric", methods, body)
 
 
 def published_table(
@@ -231,8 +258,8 @@ def agreement_table(
     )
 
 
-def time_table(seconds: Mapping[str, Mapping[str, float]]) -> Table:
-    """Build the table of training times: ``{dataset: {method: seconds}}``, the fastest in bold."""
+def time_table(seconds: Mapping[str, Mapping[str, float]], of: str = "") -> Table:
+    """Build the table of training times: ``{dataset: {method: seconds}}``, the fastest in bold; ``of`` says of what."""
     methods = tuple(dict.fromkeys(method for times in seconds.values() for method in times))
     body = tuple(
         Row(
@@ -241,7 +268,7 @@ def time_table(seconds: Mapping[str, Mapping[str, float]]) -> Table:
         )
         for dataset, times in seconds.items()
     )
-    caption = "Seconds for one fold, mean over the folds. Bold: the fastest."
+    caption = f"Seconds for one fold{of}, mean over the folds. Bold: the fastest."
     return Table("training-time", "Training time", caption, "data set", methods, body)
 
 

@@ -1,7 +1,7 @@
 """The experiment itself: which rows are trained and tested on, and which configurations are tried."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,10 +14,11 @@ from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError
 from pysldl.experiments.stratification import iterative_stratification
 
-__all__ = ["PAPER_C_HATS", "PAPER_KS", "Fold", "Protocol", "fingerprint"]
+__all__ = ["N_STEPS", "PAPER_C_HATS", "PAPER_KS", "Fold", "Protocol", "fingerprint"]
 
 PAPER_C_HATS = tuple(range(16, 129, 16))
 PAPER_KS = tuple(range(10, 101, 10))
+N_STEPS = (100, 300, 1000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Protocol:
-    """Cross-validation over a grid of c_hat and k.
+    """Cross-validation over a grid of c_hat, number of descent steps, and k.
 
     Parameters
     ----------
@@ -45,8 +46,9 @@ class Protocol:
         Of the folds, of the validation parts and of the methods.
     stratified : bool
         Deal rows so that every label keeps its share in every fold, instead of at random.
-    c_hats, ks : tuple of int
-        The grid: widths of the latent space, and neighbours. Methods without either ignore it.
+    c_hats, n_steps, ks : tuple of int
+        The grid: widths of the latent space, steps of the descent that places the labels (few steps regularize), and
+        neighbors. A method ignores what it does not have.
     validation : float
         Part of the training rows of a fold on which nested selection compares the configurations.
     validation_rows : int
@@ -58,6 +60,7 @@ class Protocol:
     seed: int = 0
     stratified: bool = False
     c_hats: tuple[int, ...] = PAPER_C_HATS
+    n_steps: tuple[int, ...] = N_STEPS
     ks: tuple[int, ...] = PAPER_KS
     validation: float = 0.1
     validation_rows: int = 2000
@@ -71,14 +74,26 @@ class Protocol:
             raise DataError(f"validation must lie between 0 and 1, but is {self.validation}.")
         if self.validation_rows < 1:
             raise DataError(f"the number of validation rows must be at least 1, but is {self.validation_rows}.")
-        for name, values in (("c_hats", self.c_hats), ("ks", self.ks)):
+        for name, values in (("c_hats", self.c_hats), ("n_steps", self.n_steps), ("ks", self.ks)):
             if not values or min(values) < 1 or len(set(values)) < len(values):
                 raise DataError(f"{name} must be distinct positive numbers, but is {_listed(values) or 'empty'}.")
             object.__setattr__(self, name, tuple(sorted(values)))
 
+    def values(self, axis: str) -> tuple[int, ...]:
+        """The values to try of one axis of the grid: ``"c_hat"``, ``"n_steps"`` or ``"k"``."""
+        return {"c_hat": self.c_hats, "n_steps": self.n_steps, "k": self.ks}[axis]
+
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values, in which two runs must agree to share a results folder."""
         return {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any], source: str = "the results") -> "Protocol":
+        """Read what :meth:`as_json` wrote; an error that names ``source`` where the settings are other ones."""
+        if settings.keys() != cls().as_json().keys():
+            raise DataError(f"{source} holds results of another version of the protocol: run `sldl reproduce` again.")
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
+        return cls(**values)
 
     def fold_of_rows(self, dataset: Dataset) -> NDArray[np.int64]:
         """The test fold of every row, of shape (n_samples,)."""

@@ -28,6 +28,7 @@ __all__ = [
     "fold_scores",
     "mean_fit_seconds",
     "metrics_of",
+    "rankable_part",
     "read_summaries",
     "scores_by_metric",
     "summarise",
@@ -252,6 +253,26 @@ def complete_part(rows: Sequence[Summary]) -> list[Summary]:
         methods.setdefault(row.metric, set()).add(row.method)
         methods_on.setdefault((row.metric, row.dataset), set()).add(row.method)
     return [row for row in rows if methods_on[row.metric, row.dataset] == methods[row.metric]]
+
+
+def rankable_part(rows: Sequence[Summary]) -> list[Summary]:
+    """Keep, for each metric, a complete part: every method that is kept on every data set that is kept.
+
+    Either the data sets on which every method was run, or the methods that were run on every data set, whichever
+    part has more cells: one method that was run on few data sets shall not take all others down with it.
+    """
+    kept: list[Summary] = []
+    for metric in metrics_of(rows):
+        of_metric = [row for row in rows if row.metric == metric]
+        datasets = {row.dataset for row in of_metric}
+        datasets_of: dict[str, set[str]] = {}
+        for row in of_metric:
+            datasets_of.setdefault(row.method, set()).add(row.dataset)
+        by_dataset = complete_part(of_metric)
+        by_method = [row for row in of_metric if datasets_of[row.method] == datasets]
+        parts = [part if len({row.method for row in part}) >= 2 else [] for part in (by_dataset, by_method)]
+        kept += parts[0] if len(parts[0]) >= len(parts[1]) else parts[1]
+    return kept
 
 
 def scores_by_metric(rows: Sequence[Summary], source: str = "the results") -> dict[str, Scores]:

@@ -1,43 +1,33 @@
 """The results folder: settings, folds and records of one run, which a later run may only continue.
 
 ========================================  ==========================================================
-``run.json``                              protocol, versions, and the parameters of every method
+``run.json``                              protocol, versions, parameters of every method, the runs
 ``folds/DATASET.json``                    the fold of every row
 ``records/DATASET/fold-03.jsonl``         one line a configuration (:mod:`pysldl.experiments.journal`)
 ========================================  ==========================================================
 """
 
 import json
-import platform
 import warnings
 from collections.abc import Sequence
-from importlib.metadata import version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import pysldl
 from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.experiments.environment import environment, library_versions, run_id
 from pysldl.experiments.files import write_atomically
 from pysldl.experiments.journal import Record, read_journal
-from pysldl.experiments.methods import Method
+from pysldl.experiments.methods import Method, stored_method
 from pysldl.experiments.protocol import Protocol, fingerprint
 
-__all__ = ["FORMAT", "RunFolder", "difference", "library_versions"]
+__all__ = ["FORMAT", "Failure", "Run", "RunFolder", "difference", "open_run"]
 
-FORMAT = 1
-
-
-def library_versions() -> dict[str, str]:
-    """Versions of the library and of what its numbers depend on."""
-    return {
-        "pysldl": pysldl.__version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
-    }
+FORMAT = 2
 
 
 class RunFolder:
@@ -66,19 +56,35 @@ class RunFolder:
     def journal_lock(self, dataset: str, fold: int) -> Path:
         return self.path / "records" / dataset / f".fold-{fold:02d}.lock"
 
-    def prepare(self, methods: Sequence[Method]) -> None:
+    def prepare(self, methods: Sequence[Method], jobs: int = 1, device: str | None = None) -> str:
         """Check that the folder holds results of these settings, or nothing; note the settings in it.
+
+        Returns
+        -------
+        str
+            Id of the run that now begins, for its records.
 
         Raises
         ------
         DataError
             It holds something else: the message names what differs and both values.
         """
+        here = environment(jobs, device)
         now: dict[str, Any] = {
             "format": FORMAT,
             "protocol": self.protocol.as_json(),
             "versions": self.versions,
             "methods": {method.name: method.parameters() for method in methods},
+            "shown": {
+                method.name: {
+                    "title": method.title,
+                    "reconstruction": method.reconstruction,
+                    "grid": list(method.axes),
+                }
+                for method in methods
+            },
+            "runs": {run_id(here): here},
+            "datasets": [],
         }
         stored = self.settings()
         if stored is None:
@@ -90,9 +96,60 @@ class RunFolder:
             for name, parameters in now["methods"].items():
                 if name in stored["methods"]:
                     _require_same(stored["methods"][name], parameters, f"method {name}", self.path)
-            now["methods"] = stored["methods"] | now["methods"]
-        if now != stored:
-            write_atomically(self.path / "run.json", json.dumps(now, indent=2) + "\n")
+            for part in ("methods", "shown", "runs"):
+                now[part] = stored[part] | now[part]
+            now["datasets"] = stored["datasets"]
+        self._note(now, stored)
+        return run_id(here)
+
+    def note_runs(self, runs: dict[str, dict[str, str]]) -> None:
+        """Note where records were made that were taken over from another folder."""
+        stored = self.settings()
+        if stored is not None:
+            self._note(stored | {"runs": runs | stored["runs"]}, stored)
+
+    def note_datasets(self, names: Sequence[str]) -> None:
+        """Note data sets in the order in which tables show them."""
+        stored = self.settings()
+        if stored is not None:
+            self._note(stored | {"datasets": list(dict.fromkeys((*stored["datasets"], *names)))}, stored)
+
+    def join(self, other: "RunFolder") -> None:
+        """Add the settings of another folder to those of this one, which may be new.
+
+        Raises
+        ------
+        DataError
+            Protocol, or a method that both have, differ.
+        """
+        stored, there = self.settings(), other.settings()
+        if stored is None:
+            if self.path.is_dir() and any(entry.name != self.lock.name for entry in self.path.iterdir()):
+                raise DataError(f"{self.path} is not empty and holds no results of this command: choose another --out.")
+            self._note(there, None)
+            return
+        for part in ("format", "protocol"):
+            _require_same(there[part], stored.get(part), part, other.path)
+        for name in there["methods"].keys() & stored["methods"].keys():
+            _require_same(there["methods"][name], stored["methods"][name], f"method {name}", other.path)
+        merged = {part: there[part] | stored[part] for part in ("methods", "shown", "runs")}
+        merged = {
+            part: {name: values[name] for name in (*stored[part], *there[part])} for part, values in merged.items()
+        }
+        datasets = list(dict.fromkeys((*stored["datasets"], *there["datasets"])))
+        self._note(stored | merged | {"datasets": datasets}, stored)
+
+    def join_folds(self, other: "RunFolder", dataset: str) -> None:
+        """Take the folds of a data set over; an error where this folder has other rows or folds under its name."""
+        here, there = self.stored_folds(dataset), other.stored_folds(dataset)
+        if here is not None and here != there:
+            raise DataError(f"--merge {other.path}: holds results of other rows or folds under the name {dataset!r}.")
+        if here is None:
+            write_atomically(self._folds_file(dataset), json.dumps(there) + "\n")
+
+    def _note(self, settings: dict[str, Any], stored: Any) -> None:
+        if settings != stored:
+            write_atomically(self.path / "run.json", json.dumps(settings, indent=2) + "\n")
 
     def settings(self) -> Any:
         """What was noted of the settings: a dict, or None where there are none."""
@@ -144,6 +201,72 @@ class RunFolder:
         if not isinstance(content, dict):
             raise DataError(f"{file} is damaged: move it away to start again, or choose another --out.")
         return content
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that could not be run: a method (None: every one) on a data set (None: on any) in a fold."""
+
+    method: str | None
+    dataset: str | None
+    fold: int | None
+    reason: str
+
+    @property
+    def where(self) -> str:
+        """Method and data set in words."""
+        return f"{self.method or 'every method'} on {self.dataset or 'every data set'}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    datasets : list of str
+        That were run, in the order in which they were asked for.
+    methods : list of Method
+    folds : tuple of int
+        That were run.
+    failures : list of Failure
+    n_taken : int
+        Records taken over from other folders.
+    """
+
+    folder: RunFolder
+    datasets: list[str]
+    methods: list[Method]
+    folds: tuple[int, ...]
+    failures: list[Failure]
+    n_taken: int = 0
+
+
+def open_run(path: Path) -> Run:
+    """The run in a results folder as far as it is finished; its methods need not be registered, or installed, here.
+
+    Raises
+    ------
+    DataError
+        The folder holds no results, or those of another version of the protocol.
+    """
+    folder = RunFolder(path, Protocol())
+    settings = folder.settings()
+    if settings is None:
+        raise DataError(f"{path} holds no results of `sldl reproduce` (there is no run.json in it).")
+    if settings.get("format") != FORMAT:
+        raise DataError(f"{path} holds results of another version of the library: run `sldl reproduce` again.")
+    folder = RunFolder(path, Protocol.from_json(settings["protocol"], str(path)))
+    methods = [stored_method(name, shown) for name, shown in settings["shown"].items()]
+    datasets = [name for name in settings["datasets"] if (path / "records" / name).is_dir()]
+    folds = {
+        fold
+        for dataset in datasets
+        for fold in range(folder.protocol.n_folds)
+        if folder.journal(dataset, fold).is_file() and folder.journal(dataset, fold).stat().st_size
+    }
+    return Run(folder, datasets, methods, tuple(sorted(folds)), [])
 
 
 def _require_same(stored: Any, now: Any, what: str, folder: Path) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from sklearn.exceptions import ConvergenceWarning
+
 from pysldl.datasets import Dataset, dataset_info, find_dataset, list_datasets, load_dataset, read_dataset
 from pysldl.datasets.catalog import DATA_VARIABLE
 from pysldl.exceptions import DataError, SLDLError, SLDLWarning
@@ -17,10 +19,10 @@ from pysldl.experiments.methods import Method
 from pysldl.experiments.peak import peak_mb, reset_peak
 from pysldl.experiments.pool import Died, run_in_processes
 from pysldl.experiments.protocol import Protocol
-from pysldl.experiments.run_folder import RunFolder
+from pysldl.experiments.run_folder import Failure, Run, RunFolder, open_run
 from pysldl.experiments.threads import one_thread
 
-__all__ = ["Failure", "Run", "Source", "find_sources", "run_experiment"]
+__all__ = ["Failure", "Run", "Source", "find_sources", "open_run", "run_experiment"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,21 +69,6 @@ def find_sources(names: Sequence[str] | None, data_dir: Path | None) -> tuple[li
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Something that could not be run: a method (None: every one) on a data set (None: on any) in a fold."""
-
-    method: str | None
-    dataset: str | None
-    fold: int | None
-    reason: str
-
-    @property
-    def where(self) -> str:
-        """Method and data set in words."""
-        return f"{self.method or 'every method'} on {self.dataset or 'every data set'}"
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
     """Configurations finished just now, or found finished."""
 
@@ -90,31 +77,6 @@ class Step:
     fold: int
     n_configurations: int
     found: bool
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run.
-
-    Parameters
-    ----------
-    folder : RunFolder
-    datasets : list of str
-        That were run, in the order in which they were asked for.
-    methods : list of Method
-    folds : tuple of int
-        That were run.
-    failures : list of Failure
-    n_taken : int
-        Records taken over from other folders.
-    """
-
-    folder: RunFolder
-    datasets: list[str]
-    methods: list[Method]
-    folds: tuple[int, ...]
-    failures: list[Failure]
-    n_taken: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +90,7 @@ class _Unit:
     protocol: Protocol
     out: Path
     device: str | None
+    run: str
 
 
 def run_experiment(
@@ -176,7 +139,7 @@ def run_experiment(
     for other in merge:
         check_same_settings(folder, other, able)
     with locked(folder.lock, wait=False):
-        folder.prepare(able)
+        run = folder.prepare(able, jobs, device)
         n_taken = 0
         names: dict[Source, str] = {}
         costs: dict[str, float] = {}
@@ -188,10 +151,11 @@ def run_experiment(
             names[source] = dataset.name
             costs[dataset.name] = _relative_cost(dataset)
             n_taken += sum(take_over(folder, other, able, dataset.name) for other in merge)
+        folder.note_datasets(list(names.values()))
         if on_plan is not None:
             on_plan(costs)
         units = [
-            _Unit(source, name, fold, tuple(able), protocol, out, device)
+            _Unit(source, name, fold, tuple(able), protocol, out, device, run)
             # The longest first, so that no process is left alone with it at the end.
             for source, name in sorted(names.items(), key=lambda item: -costs[item[1]])
             for fold in chosen
@@ -260,12 +224,13 @@ def _run_unit(unit: _Unit) -> Iterator[Step | Failure | str]:
                             dict(outcome.configuration),
                             dict(outcome.test.items()),
                             None if outcome.validation is None else dict(outcome.validation.items()),
-                            outcome.fit_seconds,
-                            outcome.predict_seconds,
-                            peak_mb(),
+                            round(outcome.fit_seconds, 4),
+                            round(outcome.predict_seconds, 4),
+                            round(peak_mb(), 1),
                             outcome.terms,
                             unit.protocol.seed,
                             folder.versions,
+                            unit.run,
                         )
                         for outcome in fresh
                     )
@@ -279,6 +244,7 @@ def _undisturbed(groups: Iterator[list[Outcome]]) -> Iterator[list[Outcome]]:
     while True:
         with one_thread(), warnings.catch_warnings():
             warnings.simplefilter("ignore", SLDLWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the number of steps is chosen, not reached
             group = next(groups, None)
         if group is None:
             return

@@ -10,7 +10,7 @@ from pysldl.experiments.protocol import Protocol
 from pysldl.experiments.results import FoldRecord, Selection, TheoremTerms, Unseen
 from pysldl.experiments.scoring import mean_metric
 
-__all__ = ["ByFold", "finished_folds", "fold_records", "parameter_curve", "select", "terms_of"]
+__all__ = ["ByFold", "finished_folds", "fold_records", "select", "terms_of"]
 
 ByFold = dict[int, dict[Configuration, Record]]
 
@@ -30,7 +30,9 @@ def finished_folds(records: Iterable[Record], method: Method, protocol: Protocol
 
 
 def select(folds: ByFold, selection: Selection, unseen: Unseen) -> dict[int, Record]:
-    """Choose the configuration of every fold by the mean of the eight metrics; ties go to the smaller c_hat, then k.
+    """Choose the configuration of every fold by the mean of the eight metrics.
+
+    Ties go to the smaller c_hat, then to fewer steps, then to the smaller k.
 
     ``"nested"`` looks at the validation rows of each fold. ``"as-published"`` takes, for all folds, the configuration
     with the best mean over the test folds, which flatters it.
@@ -77,26 +79,6 @@ def terms_of(chosen: Mapping[int, Record], title: str) -> TheoremTerms | None:
         fmean(term["regression_error"] for term in terms),
         max(term["b"] for term in terms),
     )
-
-
-def parameter_curve(folds: ByFold, parameter: str, metric: str, unseen: Unseen) -> list[tuple[float, float]]:
-    """A metric in per cent over one parameter, the others where the validation rows of all folds like them best."""
-    if not folds:
-        return []
-    everywhere = list(folds[min(folds)])
-    if parameter not in dict(everywhere[0]):
-        return []
-
-    def liked(configuration: Configuration) -> float:
-        return fmean(_validation_score(found[configuration]) for found in folds.values())
-
-    favourite: Configuration = max(everywhere, key=liked)
-    best = dict(favourite)
-    on_the_way = [c for c in everywhere if all(dict(c)[name] == best[name] for name in best if name != parameter)]
-    return [
-        (float(dict(c)[parameter]), 100 * fmean(found[c].test[unseen][metric] for found in folds.values()))
-        for c in on_the_way
-    ]
 
 
 def _validation_score(record: Record) -> float:

@@ -79,9 +79,10 @@ class RankTest:
     alpha : float
         Significance level of the two critical values.
     average_ranks : dict of str to float
-        By method, as papers print them: methods that tie all take the smaller rank.
+        By method, as the paper prints them: methods that tie all take the smaller rank.
     mid_ranks : dict of str to float
-        By method, as the tests need them: methods that tie share the mean of their ranks.
+        By method, as the tests need them and as tables and diagrams show them: methods that tie share the mean of
+        their ranks.
     friedman : float
         F_F; infinite where every data set gives the same order.
     critical_value : float
@@ -98,6 +99,19 @@ class RankTest:
     friedman: float
     critical_value: float
     critical_difference: float
+
+    @property
+    def p_value(self) -> float:
+        """Probability of an F_F this large where all methods perform alike."""
+        between = len(self.mid_ranks) - 1
+        return float(stats.f.sf(self.friedman, between, between * (self.n_datasets - 1)))
+
+    def nemenyi_p_value(self, first: str, second: str) -> float:
+        """Probability of a distance between two mid-ranks this large where all methods perform alike."""
+        k = len(self.mid_ranks)
+        distance = abs(self.mid_ranks[first] - self.mid_ranks[second])
+        in_deviations = distance / np.sqrt(k * (k + 1) / (6 * self.n_datasets))
+        return float(stats.studentized_range.sf(in_deviations * np.sqrt(2), k, np.inf))
 
     @property
     def rejects_equality(self) -> bool:

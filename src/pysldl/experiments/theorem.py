@@ -47,11 +47,12 @@ def theorem_terms(Z: Any, Y: sparse.csr_array, Z_test: Any, Y_test: sparse.csr_a
     regression = (scale * to_code) ** 2
     bound = embedding + regression
     ratios = np.divide(cost, bound, out=np.zeros_like(cost), where=bound > 0)
-    return {
-        "embedding_error": float(embedding.mean()),
-        "regression_error": float(regression.mean()),
-        "b": float(ratios.max(initial=0.0)),
+    terms = {
+        "embedding_error": embedding.mean(),
+        "regression_error": regression.mean(),
+        "b": ratios.max(initial=0.0),
     }
+    return {name: float(f"{value:.6g}") for name, value in terms.items()}  # distances are in single precision
 
 
 def _nearest(codes: NDArray[np.float32], targets: NDArray[np.float32]) -> NDArray[np.intp]:

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from pysldl.backend import exact
 from pysldl.kernels import compiled
 
-__all__ = ["js_of_pairs", "js_pull_anchors", "js_pull_labels", "pair_products"]
+__all__ = ["TERM_BITS", "js_of_pairs", "js_pull_anchors", "js_pull_labels", "kl_of_pairs", "pair_products"]
 
+TERM_BITS = 40  # of what is only added up: sums of 4,096 such terms are exact
+PAIRS_AT_ONCE = 1 << 14
 PLAIN_BLOCK = 1 << 21  # numbers of a temporary of the plain twins
 
 Array = NDArray[np.float64]
@@ -44,6 +46,36 @@ def pair_products(left: NDArray[np.floating], right: NDArray[np.floating], liste
     for rows in _blocks(len(left), listed.shape[1] * left.shape[1]):
         products = np.einsum("ak,alk->al", left[rows].astype(np.float64), right[listed[rows]].astype(np.float64))
         found[rows] = np.where(listed[rows] < 0, 0.0, products)
+    return found
+
+
+def kl_of_pairs(
+    mu: NDArray[np.floating],
+    log_var: NDArray[np.floating],
+    source: NDArray[np.integer],
+    target: NDArray[np.integer],
+) -> Array:
+    """KL(N_source ‖ N_target) of chosen pairs, with the same bits on every machine.
+
+    Parameters
+    ----------
+    mu, log_var : ndarrays of shape (n_labels, n_components)
+    source, target : ndarrays of shape (n_pairs,)
+        Labels.
+
+    Returns
+    -------
+    ndarray of shape (n_pairs,), float64
+    """
+    found = np.empty(len(source))
+    step = max(1, (PAIRS_AT_ONCE * 128) // max(mu.shape[1], 1))
+    for start in range(0, len(source), step):
+        i, j = source[start : start + step], target[start : start + step]
+        difference = mu[i].astype(np.float64) - mu[j]
+        log_ratio = log_var[i].astype(np.float64) - log_var[j]
+        precision = exact.exp(-log_var[j].astype(np.float64))
+        terms = exact.exp(log_ratio) + difference * difference * precision - log_ratio - 1.0
+        found[start : start + step] = 0.5 * exact.round_to_bits(terms, TERM_BITS, axis=1).sum(axis=1)
     return found
 
 

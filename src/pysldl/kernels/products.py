@@ -36,7 +36,7 @@ def sparse_times(X: sparse.csr_array, P: NDArray[Any], dtype: Any = None) -> NDA
         return np.asarray(X @ P.astype(dtype, copy=False)).astype(dtype, copy=False)
     product = np.zeros((X.shape[0], P.shape[1]), dtype=dtype)
     _compiled_times()(
-        X.indptr, X.indices, X.data.astype(dtype, copy=False), np.ascontiguousarray(P, dtype=dtype),
+        X.indptr, X.indices, X.data.astype(dtype, copy=False), np.ascontiguousarray(P),
         equal_shares(X.indptr), product,
     )  # fmt: skip
     return product

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pysldl.backend.threads import single_threaded_blas
 from pysldl.exceptions import DataError
 from pysldl.kernels import with_small_indices
 from pysldl.linear_codes import LinearCodes
@@ -114,6 +115,7 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
         self.keep_normal_equations = keep_normal_equations
         self.random_state = random_state
 
+    @single_threaded_blas
     def fit(
         self,
         X: Any,
@@ -174,7 +176,7 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
             # A singular Gram matrix has no Cholesky factor; a penalty at the rounding error changes nothing else.
             X = design.X
             energy = float(np.square(X.data if sparse.issparse(X) else X).sum(dtype=np.float64))
-            return solve_cholesky(design, targets, max(self.alpha_, 1e-10 * max(energy, 1.0)), leverage_of)
+            return self._solve_cholesky(design, targets, max(self.alpha_, 1e-10 * max(energy, 1.0)), leverage_of)
         if self.solver_ == "lbfgs":
             return solve_lbfgs(
                 design, targets, self.alpha_, tol=self.tol, max_iter=self.max_iter, positive=self.positive
@@ -198,6 +200,12 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
             held_out=held_out,
         )
 
+    def _solve_cholesky(
+        self, design: Design, targets: NDArray[Any], penalty: float, leverage_of: NDArray[np.integer] | None
+    ) -> Solution:
+        return solve_cholesky(design, targets, penalty, leverage_of)
+
+    @single_threaded_blas
     def update(self, X: Any, Z: Any, *, added: RowPairs | None = None, removed: RowPairs | None = None) -> Self:
         """Weights for a training set of which a few rows came or went, without starting again.
 

@@ -12,15 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize, sparse
 
+from pysldl.backend.threads import matmul
 from pysldl.device import chosen_device
 from pysldl.kernels import with_small_indices
 from pysldl.kernels.conjugate import advance, column_dots, turn
 from pysldl.kernels.products import sparse_times
 from pysldl.mapping.leading import MOST_DIRECTIONS, Leading, leading_directions
 
-__all__ = ["Design", "Solution", "conjugate_gradients", "solve_cg", "solve_cholesky", "solve_lbfgs"]
+__all__ = [
+    "Design",
+    "Factor",
+    "Solution",
+    "cholesky_factor",
+    "conjugate_gradients",
+    "solve_cg",
+    "solve_cholesky",
+    "solve_lbfgs",
+]
 
 Matrix = NDArray[np.float64]
+Factor = tuple[Matrix, bool]
 OnStep = Callable[[int, float], None]
 LEVERAGE_PROBES = 32
 LEVERAGE_BLOCK = 1024
@@ -80,12 +91,12 @@ class Design:
 
     def gram(self) -> Matrix:
         """``(X - mean).T @ (X - mean)``, dense (n_features, n_features)."""
-        gram = _dense(self.X.T @ self.X)
+        gram = _dense(self.X.T @ self.X) if sparse.issparse(self.X) else matmul(self.X.T, self.X)
         return gram if self.mean is None else gram - self.X.shape[0] * np.outer(self.mean, self.mean)
 
     def kernel(self) -> Matrix:
         """``(X - mean) @ (X - mean).T``, dense (n_samples, n_samples)."""
-        kernel = _dense(self.X @ self.X.T)
+        kernel = _dense(self.X @ self.X.T) if sparse.issparse(self.X) else matmul(self.X, self.X.T)
         if self.mean is None:
             return kernel
         across = self.X @ self.mean
@@ -108,17 +119,33 @@ class Solution:
     left: float = 0.0
 
 
-def solve_cholesky(design: Design, Z: Matrix, alpha: float, leverage_of: NDArray[np.integer] | None = None) -> Solution:
-    """Closed form by a Cholesky factor of the smaller of the two Gram matrices."""
+def cholesky_factor(design: Design, alpha: float) -> Factor:
+    """Cholesky factor of the smaller of the two Gram matrices, ``XᵀX + alpha I`` or ``XXᵀ + alpha I``.
+
+    It does not depend on the targets, so that regressions of the same rows can share it.
+    """
     n_samples, n_features = design.X.shape
-    if n_features <= n_samples and (device := chosen_device()) is not None:
+    gram = design.gram() if n_features <= n_samples else design.kernel()
+    gram.flat[:: len(gram) + 1] += alpha
+    lower, is_lower = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    return lower, is_lower
+
+
+def solve_cholesky(
+    design: Design,
+    Z: Matrix,
+    alpha: float,
+    leverage_of: NDArray[np.integer] | None = None,
+    factor: Factor | None = None,
+) -> Solution:
+    """Closed form by :func:`cholesky_factor`, which may be given."""
+    n_samples, n_features = design.X.shape
+    if factor is None and n_features <= n_samples and (device := chosen_device()) is not None:
         from pysldl.on_device.regression import ridge_by_cholesky
 
         return Solution(*ridge_by_cholesky(device, design.X, design.mean, Z, alpha, leverage_of))
+    factor = cholesky_factor(design, alpha) if factor is None else factor
     if n_features <= n_samples:
-        gram = design.gram()
-        gram.flat[:: n_features + 1] += alpha
-        factor = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
         W = linalg.cho_solve(factor, design.transposed_times(Z), check_finite=False)
         if leverage_of is None:
             return Solution(W)
@@ -128,9 +155,6 @@ def solve_cholesky(design: Design, Z: Matrix, alpha: float, leverage_of: NDArray
             half = linalg.solve_triangular(factor[0], rows.T, lower=True, check_finite=False)
             leverage[start : start + len(rows)] = (half**2).sum(axis=0)
         return Solution(W, leverage)
-    kernel = design.kernel()
-    kernel.flat[:: n_samples + 1] += alpha
-    factor = linalg.cho_factor(kernel, lower=True, overwrite_a=True, check_finite=False)
     W = design.transposed_times(linalg.cho_solve(factor, Z, check_finite=False))
     if leverage_of is None:
         return Solution(W)
@@ -412,7 +436,7 @@ def _column_energy(design: Design) -> NDArray[np.float64]:
 
 
 def _times(X: Any, P: NDArray[Any]) -> NDArray[Any]:
-    return sparse_times(X, P) if sparse.issparse(X) else np.asarray(X @ P)
+    return sparse_times(X, P) if sparse.issparse(X) else matmul(X, P)
 
 
 def _dense(matrix: Any) -> Matrix:

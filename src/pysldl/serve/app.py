@@ -144,7 +144,7 @@ class _Service:
         asked = self._query(request, contract.relations_parameters(self.settings))
         if "label" not in asked:
             raise ServiceError("invalid_request", "label: is missing; name the label whose relations you want.")
-        found = await self.gate.run(lambda: model.relations(asked["label"], asked["limit"]))
+        found = await self.gate.run(lambda: model.relations(asked["label"], asked["limit"], asked["min_count"]))
         return json_response({"version": model.version, **found})
 
     async def map(self, request: Request) -> Response:

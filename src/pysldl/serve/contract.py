@@ -6,6 +6,7 @@ Requests are checked against the schemas given here, so the description cannot s
 from typing import Any
 
 from pysldl import __version__
+from pysldl.relations import MIN_COUNT, VERBS
 from pysldl.serve.errors import CODES
 from pysldl.serve.served_model import ServedModel
 from pysldl.serve.settings import Settings
@@ -75,6 +76,13 @@ def relations_parameters(settings: Settings) -> dict[str, Schema]:
     return {
         "label": {"type": "string", "minLength": 1, "description": "Name of a label, exactly."},
         "limit": {"type": "integer", "minimum": 1, "maximum": settings.max_k, "default": min(10, settings.max_k)},
+        "min_count": {
+            "type": "integer",
+            "minimum": 0,
+            "maximum": 10**9,
+            "default": MIN_COUNT,
+            "description": "Leave out other labels on fewer training rows.",
+        },
     }
 
 
@@ -91,7 +99,7 @@ def openapi(model: ServedModel, settings: Settings) -> Schema:
         "/v1/labels": _get("labels", "Labels by name and frequency.", "Labels", refused, labels_parameters(settings)),
         "/v1/relations": _get(
             "relations",
-            "Labels that a label implies, and those that imply it.",
+            "Relations of a label to more frequent ones, and of rarer ones to it.",
             "Relations",
             ("404", "503", *refused),
             relations_parameters(settings),
@@ -203,6 +211,10 @@ def _object(**properties: Schema) -> Schema:
     }
 
 
+def _told(schema: Schema, description: str) -> Schema:
+    return schema | {"description": description}
+
+
 def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
 
@@ -212,7 +224,6 @@ WHOLE: Schema = {"type": "integer"}
 NUMBER: Schema = {"type": "number"}
 TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 NUMBER_OR_NULL: Schema = {"type": ["number", "null"]}
-BASIS: Schema = {"type": "string", "enum": ["gaussians", "counts"]}
 
 
 def _schemas(model: ServedModel, settings: Settings) -> dict[str, Schema]:
@@ -220,7 +231,18 @@ def _schemas(model: ServedModel, settings: Settings) -> dict[str, Schema]:
     neighbor = _object(row=WHOLE, similarity=NUMBER, contribution=NUMBER, labels=_list(TEXT), text=TEXT_OR_NULL)
     term = _object(feature=TEXT, value=NUMBER, contribution=NUMBER, words=_list(TEXT))
     relation = _object(
-        label=TEXT, count=WHOLE, kl=NUMBER_OR_NULL, kl_reverse=NUMBER_OR_NULL, strength=NUMBER, n_both=WHOLE
+        label=TEXT,
+        count=_told(WHOLE, "Training rows of the other label."),
+        verb=_told(
+            {"type": "string", "enum": list(VERBS)},
+            "What the counts support, read from the rarer label to the more frequent one.",
+        ),
+        n_both=_told(WHOLE, "Training rows with both labels."),
+        share=_told(NUMBER, "Share of the rarer label's rows that carry the more frequent one."),
+        share_low=_told(NUMBER, "Lower bound of that share, with 95 % confidence."),
+        confidence=_told(NUMBER, "How sure the direction is, from 0 to 1."),
+        kl=_told(NUMBER_OR_NULL, "Divergence from the rarer label's Gaussian to the other; null without Gaussians."),
+        kl_reverse=NUMBER_OR_NULL,
     )
     calibration = _object(threshold=NUMBER, left_out_f1=NUMBER, scores=_list(NUMBER), probabilities=_list(NUMBER))
     return {
@@ -240,11 +262,14 @@ def _schemas(model: ServedModel, settings: Settings) -> dict[str, Schema]:
         ),
         "Labels": _object(version=TEXT, total=WHOLE, labels=_list(_object(label=TEXT, count=WHOLE))),
         "Relations": _object(
-            version=TEXT, label=TEXT, count=WHOLE, basis=BASIS, implies=_list(relation), implied_by=_list(relation)
+            version=TEXT,
+            label=TEXT,
+            count=WHOLE,
+            outgoing=_told(_list(relation), "Relations of this label to more frequent ones, strongest first."),
+            incoming=_told(_list(relation), "Relations of rarer labels to this one, strongest first."),
         ),
         "Map": _object(
             version=TEXT,
-            basis=BASIS,
             total={"type": "integer", "description": "Labels of the model; the map has the most frequent of many."},
             labels=_list(TEXT),
             counts=_list(WHOLE),
@@ -252,7 +277,7 @@ def _schemas(model: ServedModel, settings: Settings) -> dict[str, Schema]:
             y=_list(NUMBER),
             source=_list(WHOLE),
             target=_list(WHOLE),
-            strength=_list(NUMBER),
+            strength=_told(_list(NUMBER), "Lower bound of the share of the source's rows that carry the target."),
         ),
         "Model": {
             "type": "object",

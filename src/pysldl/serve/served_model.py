@@ -16,9 +16,10 @@ from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.held_out import by_frequency
 from pysldl.kernels.one_row import compile_loops
 from pysldl.persistence import Manifest, load_answers, read_manifest
+from pysldl.relations import MIN_COUNT, LabelRelation, RelationFinder
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.examples import DataExamples, own_examples
-from pysldl.serve.label_graph import Arrow, LabelGraph
+from pysldl.serve.label_map import LabelMap, make_map
 from pysldl.serve.words import Words, are_words, forms_of
 from pysldl.topk import top_k
 
@@ -252,44 +253,38 @@ class ServedModel:
     # Relations
 
     @cached_property
-    def graph(self) -> LabelGraph:
-        """The relations between the labels; an error where the model keeps nothing to read them from."""
+    def _finder(self) -> RelationFinder:
+        """Finds relations between labels; an error where the model keeps nothing to read them from."""
         try:
-            Y = self.classifier._training_labels()
+            return self.classifier.relation_finder()
         except (AttributeError, DataError) as error:
             raise ServiceError("not_supported", "This model keeps no training labels to relate labels by.") from error
-        embedding = self.classifier.embedding_
-        vectors = getattr(embedding, "components_", None)
-        means = vectors if isinstance(vectors, np.ndarray) else None  # labels that are their own codes lie nowhere
-        return LabelGraph(means, getattr(embedding, "log_variances_", None), Y)
 
-    def relations(self, label: str, limit: int) -> dict[str, Any]:
-        """Labels that one label implies, and those that imply it."""
+    def relations(self, label: str, limit: int, min_count: int = MIN_COUNT) -> dict[str, Any]:
+        """Relations of one label to more frequent ones, and of rarer ones to it, strongest first."""
         column = self.column(label)
-        implies, implied_by = self.graph.of(column, limit)
+        finder = self._finder
+        outgoing, incoming = (
+            finder.relations(pairs.take(slice(limit)), self.labels) for pairs in finder.of(column, min_count)
+        )
         return {
             "label": self.labels[column],
             "count": int(self.counts[column]),
-            "basis": self.graph.basis,
-            "implies": [self._relation(arrow, arrow.target) for arrow in implies],
-            "implied_by": [self._relation(arrow, arrow.source) for arrow in implied_by],
+            "outgoing": [_relation(found, found.target, found.n_target) for found in outgoing],
+            "incoming": [_relation(found, found.source, found.n_source) for found in incoming],
         }
 
-    def _relation(self, arrow: Arrow, other: int) -> dict[str, Any]:
-        return {
-            "label": self.labels[other],
-            "count": int(self.counts[other]),
-            "kl": None if arrow.kl is None else _number(arrow.kl),
-            "kl_reverse": None if arrow.kl_reverse is None else _number(arrow.kl_reverse),
-            "strength": _number(arrow.strength),
-            "n_both": arrow.n_both,
-        }
+    @cached_property
+    def _map(self) -> LabelMap:
+        finder = self._finder
+        vectors = getattr(self.classifier.embedding_, "components_", None)
+        # Labels that are their own codes have no dense vectors to begin with.
+        return make_map(finder, vectors if isinstance(vectors, np.ndarray) else None)
 
     def map(self) -> dict[str, Any]:
         """The places of the labels and the arrows between them, as columns of numbers."""
-        found = self.graph.map
+        found = self._map
         return {
-            "basis": self.graph.basis,
             "total": len(self.labels),
             "labels": [self.labels[column] for column in found.columns.tolist()],
             "counts": self.counts[found.columns].tolist(),
@@ -297,7 +292,7 @@ class ServedModel:
             "y": np.round(found.places[:, 1].astype(np.float64), 4).tolist(),
             "source": found.source.tolist(),
             "target": found.target.tolist(),
-            "strength": np.round(found.strength.astype(np.float64), 3).tolist(),
+            "strength": np.round(found.strength, 3).tolist(),
         }
 
     # Facts
@@ -343,6 +338,21 @@ class ServedModel:
             "held_out": self._held_out(),
             "frequencies": _thinned(self.counts[self._by_frequency]),
         }
+
+
+def _relation(found: LabelRelation, label: str, count: int) -> dict[str, Any]:
+    """A relation as the API tells it, seen from the other end: that label and its training rows."""
+    return {
+        "label": label,
+        "count": count,
+        "verb": found.verb,
+        "n_both": found.n_both,
+        "share": _number(found.share),
+        "share_low": _number(found.share_low),
+        "confidence": _number(found.confidence),
+        "kl": None if found.kl is None else _number(found.kl),
+        "kl_reverse": None if found.kl_reverse is None else _number(found.kl_reverse),
+    }
 
 
 def _number(value: Any) -> float:

@@ -49,6 +49,8 @@ class Section:
         Below the tables.
     details : tuple of Table, default=()
         Further tables, folded until a reader opens them.
+    timed : bool, default=False
+        Whether it shows times, which differ from run to run: their files lie apart from the others.
     """
 
     title: str
@@ -57,6 +59,7 @@ class Section:
     tables: tuple[Table, ...] = ()
     figures: tuple[Drawing, ...] = ()
     details: tuple[Table, ...] = ()
+    timed: bool = False
 
     @property
     def anchor(self) -> str:

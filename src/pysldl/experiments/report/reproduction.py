@@ -19,6 +19,7 @@ from pysldl.experiments.paper_tables import (
     agreement_table,
     friedman_table,
     published_table,
+    rank_table,
     result_table,
     theorem_table,
     time_table,
@@ -28,9 +29,9 @@ from pysldl.experiments.results import (
     FoldRecord,
     Summary,
     TheoremTerms,
-    complete_part,
     mean_fit_seconds,
     metrics_of,
+    rankable_part,
     scores_by_metric,
     summarise,
 )
@@ -69,6 +70,10 @@ class Measurements:
         ``{(parameter, metric): {dataset: [(value, metric in per cent), ...]}}``.
     shown_as : mapping of str to str, default={}
         What tables and figures call a method, where that says more than its name.
+    of_folds : int, optional
+        Folds of the cross-validation, where not all of them were run; default ``n_folds``.
+    timed : sequence of FoldRecord, default=()
+        With the configuration whose training times are shown; default ``records``.
     """
 
     records: Sequence[FoldRecord]
@@ -77,6 +82,8 @@ class Measurements:
     terms: Sequence[TheoremTerms] = ()
     curves: Mapping[tuple[str, str], Mapping[str, Sequence[tuple[float, float]]]] = field(default_factory=dict)
     shown_as: Mapping[str, str] = field(default_factory=dict)
+    of_folds: int | None = None
+    timed: Sequence[FoldRecord] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +125,9 @@ def reproduction_context(
     records, incomplete = _complete_folds(_shown(measured.records, measured.shown_as), measured.n_folds)
     counterparts = _shown(published.results, measured.shown_as)
     rows = summarise(records)
-    comparisons = [c for metric in metrics_of(rows) for c in compare_folds(records, metric, reference)]
+    # A single fold allows no test, but means all the same.
+    tested = metrics_of(rows) if measured.n_folds >= 2 else []
+    comparisons = [c for metric in tested for c in compare_folds(records, metric, reference)]
     notes = protocol_notes(records)
     sections = [
         _agreement_section(rows, counterparts, reference, notes),
@@ -126,7 +135,7 @@ def reproduction_context(
         _statistics_section(rows, reference, alpha),
         _ablation_section(rows, comparisons, measured.variants, published.ablation, reference, alpha, notes),
         _theorem_section(measured.terms),
-        _time_section(records),
+        _time_section(_shown(measured.timed, measured.shown_as) or records),
         _curves_section(measured.curves),
         _published_section(published.results, reference, alpha),
     ]
@@ -134,8 +143,8 @@ def reproduction_context(
     return ReportContext(
         title="SLDL: the paper's results, measured again",
         lead=(
-            f"{_count(n_methods, 'method')} on {_count(n_datasets, 'data set')}, {measured.n_folds}-fold "
-            "cross-validation. Metrics are in per cent, higher is better; click on a header to sort."
+            f"{_count(n_methods, 'method')} on {_count(n_datasets, 'data set')}, {_folds(measured)}. "
+            "Metrics are in percent, higher is better; click on a header to sort."
         ),
         missing=_all_missing(missing, incomplete, rows, counterparts),
         sections=tuple(section for section in sections if section is not None),
@@ -145,12 +154,15 @@ def reproduction_context(
 
 
 def write_reproduction(context: ReportContext, folder: Path) -> Path:
-    """Write the page, `tables/` (Markdown, LaTeX, CSV) and `figures/` (SVG, PNG); return the page's path."""
+    """Write the page, `tables/` (Markdown, LaTeX, CSV) and `figures/` (SVG, PNG); return the page's path.
+
+    Both kinds of files of sections that show times lie in `timings/`.
+    """
     for section in context.sections:
         for table in (*section.tables, *section.details):
-            write_table(table, folder / "tables")
+            write_table(table, folder / ("timings" if section.timed else "tables"))
         for drawing in section.figures:
-            write_drawing(drawing, folder / "figures")
+            write_drawing(drawing, folder / ("timings" if section.timed else "figures"))
     return write_report(context, folder / "report.html")
 
 
@@ -256,14 +268,14 @@ def _statistics_section(rows: Sequence[Summary], reference: str, alpha: float) -
         return None
     return Section(
         "Ranks over the data sets",
-        tables=(friedman_table(tests),),
+        tables=(friedman_table(tests), rank_table(tests)),
         figures=tuple(critical_difference_diagram(test, reference) for test in tests),
     )
 
 
 def _rank_tests(rows: Sequence[Summary], alpha: float) -> list[RankTest]:
     """Test every metric that has at least two methods on at least two complete data sets."""
-    complete = complete_part(rows)
+    complete = rankable_part(rows)
     tests = []
     for metric in metrics_of(complete):
         of_metric = [row for row in complete if row.metric == metric]
@@ -322,7 +334,21 @@ def _time_section(records: Sequence[FoldRecord]) -> Section | None:
     if not records:
         return None
     seconds = mean_fit_seconds(records)
-    return Section("Training time", figures=(training_time_bars(seconds),), details=(time_table(seconds),))
+    of = _configuration_shown(records)
+    return Section(
+        "Training time", figures=(training_time_bars(seconds),), details=(time_table(seconds, of),), timed=True
+    )
+
+
+def _configuration_shown(records: Sequence[FoldRecord]) -> str:
+    """The configuration of methods with a grid, in words, where all records have the same."""
+    values: dict[str, set[int]] = {}
+    for record in records:
+        for name, value in record.parameters.items():
+            values.setdefault(name, set()).add(value)
+    if not values or any(len(found) > 1 for found in values.values()):
+        return ""
+    return " with " + ", ".join(f"{name} {found.pop()}" for name, found in values.items()) + " where a method has them"
 
 
 def _curves_section(
@@ -342,7 +368,10 @@ def _published_section(published: Sequence[Summary], reference: str, alpha: floa
     comparisons = [c for test in tests for c in compare_summaries(published, test.metric, reference)]
     higher = sum(c.difference > 0 for c in comparisons)
     significant = sum(c.reference_better(alpha) for c in comparisons)
-    tables = [result_table(published, comparisons, test.metric, reference=reference, alpha=alpha) for test in tests]
+    tables = [
+        result_table(published, comparisons, test.metric, reference=reference, alpha=alpha, ties="smaller")
+        for test in tests
+    ]
     return Section(
         "The published tables",
         paragraphs=(
@@ -357,6 +386,14 @@ def _published_section(published: Sequence[Summary], reference: str, alpha: floa
 
 def _as_published(table: Table) -> Table:
     return replace(table, name=f"published-{table.name}", title=f"{table.title}, as published")
+
+
+def _folds(measured: Measurements) -> str:
+    """How many folds were run of how many, in words."""
+    planned = measured.of_folds or measured.n_folds
+    if planned == measured.n_folds:
+        return f"{planned}-fold cross-validation"
+    return f"{measured.n_folds} of the {planned} folds of a cross-validation"
 
 
 def _count(number: int, noun: str) -> str:

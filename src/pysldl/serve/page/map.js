@@ -70,7 +70,7 @@ export class LabelMap {
     this.draw();
   }
 
-  // `out` and `in`: strength by label of what the chosen label implies, and of what implies it.
+  // `out` and `in`: strength by label of the relations from the chosen label, and of those to it.
   select(label, out = new Map(), into = new Map(), move = true) {
     this.selected = label;
     this.out = out;

@@ -1,14 +1,23 @@
-// Relations: find a label on the map, see what it implies and what implies it, and go on from there.
+// Relations: find a label on the map, see which labels it is related to and how surely, and go on from there.
 
 import { get, showProblem } from "/page/api.js";
-import { $, bar, count, el, labelAddress, rows } from "/page/dom.js";
+import { $, bar, count, el, labelAddress, percent, rows } from "/page/dom.js";
 import { LabelMap } from "/page/map.js";
 
 const SHOWN = 8;
+const HEADINGS = {
+  out: { implies: "Implies", "often comes with": "Often comes with", "is related to": "Is related to" },
+  in: {
+    implies: "Is implied by",
+    "often comes with": "Rarer labels that often come with it",
+    "is related to": "Rarer labels related to it",
+  },
+};
 
 let map = null;
 let column = null;
 let loading = null;
+let questions = 0;
 
 export async function showRelations(facts, label) {
   if (map && map.data.version !== facts.version) loading = null; // the service has a newer model by now
@@ -43,55 +52,72 @@ async function load() {
 }
 
 function note(data) {
-  const basis =
-    data.basis === "gaussians"
-      ? "An arrow from one label to another says that the first implies the second: its Gaussian lies within the other one."
-      : "This model has no Gaussians; arrows go from rarer labels to those that their training rows also carry.";
   const shown =
     data.labels.length < data.total
       ? `The ${count(data.labels.length)} most frequent of ${count(data.total)} labels`
       : `${count(data.total)} labels`;
-  return el("p", { class: "quiet" }, `${shown}, ${count(data.source.length)} arrows. ${basis}`);
+  const meaning =
+    "An arrow goes from a label to a more frequent one that its training rows often carry; " +
+    "the darker, the larger that share.";
+  return el("p", { class: "quiet" }, `${shown}, ${count(data.source.length)} arrows. ${meaning}`);
 }
 
 async function choose(label) {
-  const found = await get("/v1/relations", { label, limit: SHOWN });
-  const strengths = (list) =>
-    new Map(list.filter((other) => column.has(other.label)).map((other) => [column.get(other.label), other.strength]));
+  const asked = { label, limit: SHOWN };
+  if (map.leastCount > 1) asked.min_count = map.leastCount;
+  const mine = ++questions;
+  const found = await get("/v1/relations", asked);
+  if (mine !== questions) return; // another label, or another limit, was chosen meanwhile
+  const shares = (list) =>
+    new Map(list.filter((other) => column.has(other.label)).map((other) => [column.get(other.label), other.share_low]));
   const place = column.get(label) ?? -1; // of very many labels the rare ones have none
-  map.select(place, ...(place < 0 ? [] : [strengths(found.implies), strengths(found.implied_by)]));
+  map.select(place, ...(place < 0 ? [] : [shares(found.outgoing), shares(found.incoming)]));
   const elsewhere = place < 0 ? " It is too rare to be on the map." : "";
+  const explained = "Bars show the share of the rarer label's rows that carry the other one.";
   $("chosen").replaceChildren(
     el("h2", {}, found.label),
-    el("p", { class: "quiet" }, `On ${rows(found.count)} of the training data. Bars show how one-sided a relation is.${elsewhere}`),
-    ...list("Implies", "out", found.implies, found),
-    ...list("Is implied by", "in", found.implied_by, found),
+    el("p", { class: "quiet" }, `On ${rows(found.count)} of the training data. ${explained}${elsewhere}`),
+    ...lists("out", found.outgoing, found),
+    ...lists("in", found.incoming, found),
   );
 }
 
-function list(title, kind, others, of) {
-  const heading = el("h3", { class: kind }, title);
-  if (!others.length) return [heading, el("p", { class: "quiet" }, "No label near enough.")];
-  const largest = Math.max(...others.map((other) => other.strength));
-  const lines = others.map((other) => {
-    const source = kind === "out" ? of : other;
-    const divergence =
-      other.kl === null ? "" : ` · KL ${other.kl.toFixed(2)}, back ${other.kl_reverse.toFixed(2)}`;
-    const go = () => (location.hash = labelAddress(other.label));
-    return el(
-      "li",
-      {},
-      el(
-        "button",
-        { type: "button", class: kind, "data-label": other.label, onclick: go },
-        el("span", { class: "name" }, other.label),
-        bar(other.strength / largest),
-        el("span", { class: "quiet" }, `${count(other.n_both)} of ${rows(source.count)}${divergence}`),
-      ),
-    );
-  });
-  return [heading, el("ul", { class: "arrows" }, lines)];
+// One list for each verb that occurs, so that nothing stands under "implies" that the counts do not support.
+function lists(kind, others, of) {
+  const groups = Object.entries(HEADINGS[kind])
+    .map(([verb, title]) => [title, others.filter((other) => other.verb === verb)])
+    .filter(([, some]) => some.length);
+  if (!groups.length)
+    return [el("h3", { class: kind }, HEADINGS[kind].implies), el("p", { class: "quiet" }, "None found.")];
+  return groups.flatMap(([title, some]) => [
+    el("h3", { class: kind }, title),
+    el("ul", { class: "arrows" }, some.map((other) => line(kind, other, of))),
+  ]);
 }
+
+function line(kind, other, of) {
+  const source = kind === "out" ? of : other;
+  const pieces = [
+    `${count(other.n_both)} of ${rows(source.count)} (${percent(other.share)})`,
+    `direction sure: ${sure(other.confidence)}`,
+  ];
+  if (other.kl !== null) pieces.push(`KL ${other.kl.toFixed(2)}, back ${other.kl_reverse.toFixed(2)}`);
+  const go = () => (location.hash = labelAddress(other.label));
+  return el(
+    "li",
+    {},
+    el(
+      "button",
+      { type: "button", class: kind, "data-label": other.label, onclick: go },
+      el("span", { class: "name" }, other.label),
+      bar(other.share),
+      el("span", { class: "quiet" }, pieces.flatMap((piece) => [el("span", { class: "piece" }, piece), " "])),
+    ),
+  );
+}
+
+// What is nearly certain is not called certain.
+const sure = (confidence) => (confidence > 0.99 ? ">99 %" : percent(confidence));
 
 function listen() {
   $("zoom-in").addEventListener("click", () => map.zoom(1.5));
@@ -102,6 +128,11 @@ function listen() {
     const least = Math.round(map.most ** ($("frequency").value / 100));
     $("frequency-value").textContent = count(least);
     map.setLeastCount(least);
+  });
+  // The list follows when the slider rests.
+  $("frequency").addEventListener("change", () => {
+    const chosen = $("chosen").querySelector("h2")?.textContent;
+    if (chosen) choose(chosen).catch(showProblem);
   });
   listenToSearch();
 }

@@ -17,8 +17,10 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from pysldl.datasets import make_asymmetric_multilabel, write_npz
+from records import add_record_option, write_rows
 
 METHODS = "sldl,random,identity"
 GRID = ("--folds", "10", "--c-hats", "8,16,32,64", "--ks", "3,7", "--validation-rows", "1", "--metrics", "P@1,P@5")
@@ -82,6 +84,20 @@ def measure(folder: Path, dataset: str, n_kills: int, jobs: int, seed: int, grid
         shutil.rmtree(killed)
 
 
+def as_rows(outcome: Outcome) -> list[dict[str, Any]]:
+    """One row for each kill, and one for each run that got to its end, with the number of its files that differ."""
+    total = {"configurations": outcome.configurations, "files": outcome.files}
+    kills = [
+        {"event": "killed", "number": number, "seconds": kill.seconds, "finished": kill.finished, **total}
+        for number, kill in enumerate(outcome.kills, start=1)
+    ]
+    ends = [
+        {"event": "ended", "number": number, "finished": outcome.configurations, "different": len(files), **total}
+        for number, files in enumerate(outcome.differences, start=1)
+    ]
+    return [*kills, *ends]
+
+
 def _start(out: Path, dataset: str, jobs: int, grid: tuple[str, ...]) -> "subprocess.Popen[bytes]":
     command = ("reproduce", "--out", out, "--datasets", dataset, "--methods", METHODS, "--jobs", jobs, *grid)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -104,6 +120,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes of each run (default 2)")
     parser.add_argument("--seed", type=int, default=0, help="draws the moments (default 0)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_record_option(parser, "crash_recovery.csv")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         dataset = options.dataset
@@ -111,6 +128,9 @@ def main() -> int:
             dataset = str(Path(name) / "made-up.npz")
             write_npz(make_asymmetric_multilabel(400, 60, 30), dataset)
         outcome = measure(Path(name), dataset, options.kills, options.jobs, options.seed)
+    if options.record:
+        about = {"dataset": options.dataset or "synthetic", "jobs": options.jobs, "seed": options.seed}
+        write_rows(options.record, [about | row for row in as_rows(outcome)], (*about, "event", "number"))
     if options.json:
         print(json.dumps(asdict(outcome) | {"holds": outcome.holds}, indent=2))
         return 0 if outcome.holds else 1

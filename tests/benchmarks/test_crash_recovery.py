@@ -7,23 +7,27 @@ from pysldl.datasets import make_asymmetric_multilabel, write_npz
 
 
 def test_three_kills(tmp_path):
-    import kills
+    import crash_recovery
 
     write_npz(make_asymmetric_multilabel(90, 60, 30, random_state=0), tmp_path / "small.npz")
     grid = ("--folds", "3", "--c-hats", "4,8", "--ks", "3,7", "--validation-rows", "1", "--metrics", "P@5")
-    outcome = kills.measure(tmp_path, str(tmp_path / "small.npz"), n_kills=3, jobs=1, seed=0, grid=grid)
+    outcome = crash_recovery.measure(tmp_path, str(tmp_path / "small.npz"), n_kills=3, jobs=1, seed=0, grid=grid)
     assert outcome.configurations == 30 and outcome.files > 5
     assert len(outcome.kills) == 3 and outcome.differences[-1] == []
     assert outcome.holds
+    rows = crash_recovery.as_rows(outcome)
+    kills = [row for row in rows if row["event"] == "killed"]
+    assert [row["finished"] for row in kills] == [kill.finished for kill in outcome.kills]
+    assert all(row["different"] == 0 and row["files"] == outcome.files for row in rows[3:]) and len(rows) > 3
 
 
 def test_a_table_that_differs_is_named(tmp_path, monkeypatch):
-    import kills
+    import crash_recovery
 
     def other_tables(out):
         return {"results-p-5.md": str(out).encode(), "results.csv": b"the same"}
 
-    monkeypatch.setattr(kills, "_tables", other_tables)
-    monkeypatch.setattr(kills, "_start", lambda *_: subprocess.Popen([sys.executable, "-c", ""]))
-    outcome = kills.measure(tmp_path, "none", n_kills=0, jobs=1, seed=0)
+    monkeypatch.setattr(crash_recovery, "_tables", other_tables)
+    monkeypatch.setattr(crash_recovery, "_start", lambda *_: subprocess.Popen([sys.executable, "-c", ""]))
+    outcome = crash_recovery.measure(tmp_path, "none", n_kills=0, jobs=1, seed=0)
     assert outcome.differences == [["results-p-5.md"]] and not outcome.holds

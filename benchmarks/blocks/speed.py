@@ -1,0 +1,343 @@
+"""Blocks about time and memory: the authors' way, peers, scaling, a GPU, updates and the service."""
+
+from statistics import median
+from typing import Any
+
+from blocks.evidence import Evidence
+from blocks.text import NOT_RECORDED, listed, number, span, table
+
+AUTHORS = "authors' way"
+LIKE_FOR_LIKE = 'make_sldl("official")'
+PEERS = ("omikuji", "napkinxc", "pecos")
+PEER_METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
+COSTS = {"train_s": "train s", "predict_s": "predict s", "peak_mb": "peak MiB", "model_mb": "model MiB"}
+PRESETS = ("fast", "accurate", "latent")
+
+
+def authors_way(evidence: Evidence) -> str:
+    """Seconds of both sides, and how many times the authors' way takes."""
+    found = evidence.rows("authors_way")
+    if not found:
+        return NOT_RECORDED
+    (authors,) = found.where(side=AUTHORS)
+    rows = []
+    for row in (authors, *(r for r in found.rows if r["side"] != AUTHORS)):
+        name = {AUTHORS: "the authors' way", LIKE_FOR_LIKE: f"`{LIKE_FOR_LIKE}`: the same computation"}.get(
+            row["side"], f"`{row['side']}`: another problem"
+        )
+        times = authors["seconds"] / row["seconds"]
+        rows.append(
+            [
+                name,
+                *(number(row[key]) for key in ("seconds", "embedding_s", "mapping_s", "decoder_s")),
+                number(row["peak_mb"], 0),
+                number(row["P@1"]),
+                number(times, 0),
+            ]
+        )
+    header = [
+        "side",
+        "seconds",
+        "embedding",
+        "mapping",
+        "neighbors and votes",
+        "peak MiB",
+        "P@1",
+        "authors' time over it",
+    ]
+    steps = authors.get("extrapolated_from_steps")
+    how = (
+        f"The authors' embedding ran for {steps} of its 50 steps; its time is **extrapolated** to 50, and its P@1 is "
+        "that of the shorter training."
+        if steps
+        else "All 50 steps of the authors' embedding were run."
+    )
+    return f"{table(header, rows)}\n\n{how}\n\n{found.source}"
+
+
+def authors_sentence(evidence: Evidence) -> str:
+    found = evidence.rows("authors_way")
+    ours, authors = found.where(side=LIKE_FOR_LIKE), found.where(side=AUTHORS)
+    if not ours or not authors:
+        return ""
+    steps = authors[0].get("extrapolated_from_steps")
+    how = f"their time extrapolated from {steps} of 50 steps" if steps else "all 50 of their steps run"
+    memory = ours[0]["peak_mb"] / authors[0]["peak_mb"]
+    return (
+        f"What the authors' code computes, computed by `official`: {authors[0]['seconds'] / ours[0]['seconds']:.0f} "
+        f"times faster than written their way, in {memory:.2f} of the "
+        f"memory (delicious, one fold, {how})"
+    )
+
+
+def _peer_medians(evidence: Evidence) -> tuple[dict[tuple[str, str], dict[str, float]], int]:
+    """Medians over the runs by data set and system, and the largest number of runs."""
+    grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in evidence.rows("peers").rows:
+        if not row.get("error"):
+            grouped.setdefault((row["dataset"], row["system"]), []).append(row)
+    medians = {
+        key: {name: median(run[name] for run in runs) for name in (*PEER_METRICS, *COSTS)}
+        for key, runs in grouped.items()
+    }
+    return medians, max((len(runs) for runs in grouped.values()), default=0)
+
+
+def peers(evidence: Evidence) -> str:
+    """Accuracy and costs of all systems on the standard splits."""
+    found, runs = _peer_medians(evidence)
+    if not found:
+        return NOT_RECORDED
+    rows = [
+        [
+            dataset,
+            f"`{system}`" if system in ("accurate", "fast") else system,
+            *(number(values[metric], 2) for metric in PEER_METRICS),
+            *(number(values[cost], 0 if cost == "peak_mb" else 1) for cost in COSTS),
+        ]
+        for (dataset, system), values in found.items()
+    ]
+    header = ["set", "system", *PEER_METRICS, *COSTS.values()]
+    how = f"Medians of up to {runs} runs in turns. " if runs > 1 else ""
+    return (
+        f"{table(header, rows, left=2)}\n\n{how}`accurate` and `fast` contain **no label embedding** on these sets: "
+        "their candidates are "
+        "the labels of rows that are near by features, and no Gaussian is trained. What the embedding does here is "
+        "shown by the rows "
+        f'"random codes" and "trained Gaussians".\n\n{evidence.rows("peers").source}'
+    )
+
+
+def peer_ratios(evidence: Evidence) -> str:
+    """``accurate`` beside the best of the three peers."""
+    found, _ = _peer_medians(evidence)
+    rows: list[list[str]] = [
+        [name] for name in ("metrics on which it is above the best peer", "P@1, points", "PSP@5, points")
+    ]
+    rows += [[f"{title} / least of the peers'"] for title in COSTS.values()]
+    datasets = [d for d in dict.fromkeys(d for d, _ in found) if (d, "accurate") in found]
+    datasets = [d for d in datasets if any((d, peer) in found for peer in PEERS)]
+    for dataset in datasets:
+        ours, theirs = found[dataset, "accurate"], [found[dataset, p] for p in PEERS if (dataset, p) in found]
+        gains = {metric: ours[metric] - max(one[metric] for one in theirs) for metric in PEER_METRICS}
+        cells = [f"{sum(gain > 0 for gain in gains.values())} of {len(gains)}"]
+        cells += [number(gains[metric], 1, signed=True) for metric in ("P@1", "PSP@5")]
+        cells += [number(ours[cost] / min(one[cost] for one in theirs), 2) for cost in COSTS]
+        for row, cell in zip(rows, cells, strict=True):
+            row.append(cell)
+    return table(["`accurate`", *datasets], rows) if datasets else NOT_RECORDED
+
+
+def peers_sentence(evidence: Evidence) -> str:
+    found, _ = _peer_medians(evidence)
+    told = []
+    for dataset in dict.fromkeys(d for d, _ in found):
+        theirs = {p: found[dataset, p] for p in PEERS if (dataset, p) in found}
+        if (dataset, "accurate") not in found or not theirs:
+            continue
+        ours = found[dataset, "accurate"]
+        above = sum(ours[m] > max(one[m] for one in theirs.values()) for m in PEER_METRICS)
+        best = {m: max(one[m] for one in theirs.values()) for m in ("P@1", "PSP@5")}
+        cost = {c: ours[c] / min(one[c] for one in theirs.values()) for c in ("train_s", "predict_s")}
+        told.append(
+            f"{dataset}: ahead on {above} of {len(PEER_METRICS)} metrics (P@1 {ours['P@1']:.1f} against "
+            f"{best['P@1']:.1f}, PSP@5 {ours['PSP@5']:.1f} against "
+            f"{best['PSP@5']:.1f}), {cost['train_s']:.2f} of the training time of the fastest and "
+            f"{cost['predict_s']:.2f} of the prediction time"
+        )
+    if not told:
+        return ""
+    return (
+        f"`accurate` beside the best of omikuji, napkinXC and PECOS on {'; '.join(told)}. "
+        "It contains no label embedding on these sets"
+    )
+
+
+def scaling(evidence: Evidence) -> str:
+    """Time and memory over the number of labels, and how they grow from ten thousand to a million."""
+    found = evidence.rows("scaling")
+    if not found:
+        return NOT_RECORDED
+    keys = ("fit_embedding_s", "fit_mapping_s", "fit_decoder_s", "fit_ranker_s", "predict_s")
+    rows = [
+        [
+            f"`{r['preset']}`",
+            f"{r['n_labels']:,}",
+            f"{r['n_labels_seen']:,}",
+            *(number(r.get(key)) or "–" for key in keys),
+            number(r["peak_mb"], 0),
+            number(r["P@1"], 2),
+        ]
+        for r in found.rows
+    ]
+    header = [
+        "preset",
+        "labels",
+        "labels seen",
+        "embedding s",
+        "mapping s",
+        "neighbors s",
+        "ranker s",
+        "predict s",
+        "peak MiB",
+        "P@1",
+    ]
+    growth = []
+    for preset in dict.fromkeys(row["preset"] for row in found.rows):
+        by_labels = {row["n_labels"]: row for row in found.where(preset=preset)}
+        if {10_000, 1_000_000} <= by_labels.keys():
+            few, many = by_labels[10_000], by_labels[1_000_000]
+            mapping = (
+                f"{many['fit_mapping_s'] / few['fit_mapping_s']:.2f} times" if few.get("fit_mapping_s") else "none"
+            )
+            growth.append(
+                [
+                    f"`{preset}`",
+                    mapping,
+                    f"{_decoding(many) / _decoding(few):.2f} times",
+                    f"{many['peak_mb'] * 2**20 / 1e9:.2f} GB",
+                ]
+            )
+    titles = ["from 10,000 to 1,000,000 labels", "mapping", "decoding, in fit and prediction", "peak at a million"]
+    return f"{table(header, rows)}\n\n{table(titles, growth)}\n\n{found.source}"
+
+
+def _decoding(row: dict[str, Any]) -> float:
+    """Seconds of neighbors, votes and ranker in fit and prediction; earlier rows have only their parts."""
+    if row.get("decoding_s") is not None:
+        return float(row["decoding_s"])
+    return sum(float(row.get(key) or 0.0) for key in ("fit_decoder_s", "fit_ranker_s", "predict_s"))
+
+
+def scaling_sentence(evidence: Evidence) -> str:
+    found = evidence.rows("scaling")
+    most = [row for row in found.rows if row["n_labels"] == 1_000_000]
+    if not most:
+        return ""
+    grown = []
+    for row in most:
+        few = found.where(preset=row["preset"], n_labels=10_000)
+        grown += [_decoding(row) / _decoding(few[0])] if few else []
+    memory = span((row["peak_mb"] * 2**20 / 1e9 for row in most), 1)
+    return (
+        f"A million labels on 200,000 rows: {memory} GB, and decoding takes {span(grown, 2)} times as long as with "
+        "ten thousand"
+    )
+
+
+def gpu(evidence: Evidence) -> str:
+    """Accuracy and seconds of whole pipelines on a GPU."""
+    found = evidence.rows("gpu")
+    if not found:
+        return NOT_RECORDED
+    rows = [
+        [
+            row["data"],
+            row["pipeline"],
+            *(number(row[metric], 2) for metric in PEER_METRICS),
+            number(row["train_s"], 2),
+            number(row["predict_s"], 2),
+        ]
+        for row in found.rows
+    ]
+    names = dict.fromkeys(row["device_name"] for row in found.rows if row.get("device_name"))
+    devices = listed(list(names)) or "one NVIDIA H200"
+    header = ["set", "pipeline", *PEER_METRICS, "train s", "predict s"]
+    return f"{table(header, rows, left=2)}\n\nOn {devices}. {found.source}"
+
+
+def online(evidence: Evidence) -> str:
+    """What an update costs as a share of a fit."""
+    found = evidence.rows("online")
+    if not found:
+        return NOT_RECORDED
+    rows = [
+        [
+            r["data"],
+            f"`{r['preset']}`",
+            f"{r['rows']:,}",
+            str(r["labels"]),
+            number(r["fit_s"]),
+            number(r["update_s"], 2),
+            f"{100 * r['update_s'] / r['fit_s']:.1f} %",
+        ]
+        for r in found.rows
+    ]
+    header = ["data", "preset", "new rows", "new labels", "fit s", "update s", "update / fit"]
+    return f"{table(header, rows, left=2)}\n\n{found.source}"
+
+
+def serving(evidence: Evidence) -> str:
+    """What a service holds: load, single rows, start, hostile requests, new versions under load."""
+    fresh, earlier = evidence.rows("serving"), evidence.earlier("serving")
+    points, old = [], []
+    for benchmark, tell in SERVED.items():
+        for found in dict.fromkeys((fresh.name, earlier.name)):
+            rows = (fresh if found == fresh.name else earlier).where(benchmark=benchmark)
+            values = {row["name"]: row["value"] for row in rows}
+            if values:
+                is_old = found == earlier.name
+                old += [benchmark] if is_old else []
+                points.append(f"- {tell(values)} ({rows[0]['dataset']}){'†' if is_old else ''}")
+                break
+    if not points:
+        return NOT_RECORDED
+    notes = [fresh.source] if not fresh.earlier else []
+    notes += [f"† {earlier.source}"] if old else []
+    return "\n".join(points) + "\n\n" + "\n\n".join(notes)
+
+
+def _load(v: dict[str, float]) -> str:
+    return (
+        f"{v['seconds']:.0f} s at {v['connections']} connections, the number that held the highest rate: "
+        f"{v['answers']:,} answers, {v['failures']} failed, "
+        f"{v['per_second']:.0f} a second, p50 {v['p50_ms']:.0f} ms, p99 {v['p99_ms']:.0f} ms; memory of all workers "
+        f"{v['memory_first_mb']:.0f} MB early "
+        f"and {v['memory_last_mb']:.0f} MB at the end"
+    )
+
+
+def _one_connection(v: dict[str, float]) -> str:
+    return f"One connection alone: {v['per_second']:.0f} a second, p50 {v['p50_ms']:.1f} ms, p99 {v['p99_ms']:.1f} ms"
+
+
+def _one_row(v: dict[str, float]) -> str:
+    told = listed([f"{name.removesuffix('_p50_ms')} {value:.2f} ms" for name, value in v.items()])
+    return f"One row inside the process, without a service (p50): {told}"
+
+
+def _cold(v: dict[str, float]) -> str:
+    return (
+        f"From the command to the first answer {v['median_s']:.2f} s ({v['starts']} starts: {v['min_s']:.2f} to "
+        f"{v['max_s']:.2f}), "
+        f"{v['median_s'] / v['scipy_s']:.1f} times what an interpreter takes that loads NumPy and `scipy.sparse` "
+        f"({v['scipy_s']:.2f} s) and "
+        f"{v['median_s'] / v['sklearn_s']:.1f} times what it takes for the base classes of scikit-learn "
+        f"({v['sklearn_s']:.2f} s)"
+    )
+
+
+def _hostile(v: dict[str, float]) -> str:
+    return (
+        f"{v['requests']:,} hostile requests: {v['server_errors']} answers with 5xx, the slowest after "
+        f"{v['slowest_s']:.2f} s, memory "
+        f"{v['memory_first_mb']:.0f} MB after the first tenth and {v['memory_last_mb']:.0f} MB after the last"
+    )
+
+
+def _reload(v: dict[str, float]) -> str:
+    return (
+        f"{v['updates']} times `sldl update` with {v['rows_each']} rows under the load of {v['clients']} clients: "
+        f"{v['answers']:,} answers of {v['versions']} "
+        f"versions, {v['failures']} failed, {v['mixed_versions']} versions with two different answers"
+    )
+
+
+SERVED = {
+    "load": _load,
+    "one connection": _one_connection,
+    "one row": _one_row,
+    "cold start": _cold,
+    "hostile": _hostile,
+    "reload": _reload,
+}

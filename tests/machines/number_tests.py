@@ -1,0 +1,26 @@
+"""Tests whose outcome depends on arithmetic: what `make test-machines` repeats under other settings of the machine."""
+
+__all__ = ["NUMBERS", "TRAINED_LONG"]
+
+NUMBERS = (
+    "src/pysldl",
+    "tests/backend",
+    "tests/contracts",
+    "tests/decoding",
+    "tests/embedding",
+    "tests/kernels",
+    "tests/mapping",
+    "tests/metrics",
+    "tests/baselines/test_simple.py",
+    "tests/persistence/test_golden.py",
+    "tests/test_classifier.py",
+    "tests/test_documents.py",
+    "tests/test_online.py",
+    "tests/test_relations.py",
+    "tests/test_standard.py",
+    "tests/test_topk.py",
+)
+"""Files and folders, from the root of the repository; of the package its doctests."""
+
+TRAINED_LONG = ("PACA", "FLEM", "DELA", "CLIF", "KD-TEA", "DXML")
+"""Methods whose contract tests take long. They are left out, since fits.py compares what these methods learn."""
