@@ -13,6 +13,7 @@ from pysldl.topk import top_k
 __all__ = ["ScoreCalibration"]
 
 LABELS_PER_ROW = 50
+EQUAL = 1e-12
 
 
 class ScoreCalibration(Stage):
@@ -79,7 +80,8 @@ def _best_threshold(score: NDArray[np.float64], hit: NDArray[np.float64], n_rele
     score, hits = score[order], np.cumsum(hit[order])
     f1 = 2.0 * hits / (np.arange(1, len(hits) + 1) + max(n_relevant, 1))
     last_of_ties = np.append(score[1:] < score[:-1], True)
-    best = int(np.argmax(np.where(last_of_ties, f1, -1.0)))
+    f1 = np.where(last_of_ties, f1, -1.0)
+    best = int(np.argmax(f1 >= f1.max() - EQUAL))  # the first, the highest threshold, of those that differ by rounding
     below = score[best + 1] if best + 1 < len(score) else score[best]
     return float((score[best] + below) / 2.0)
 

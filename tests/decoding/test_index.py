@@ -1,7 +1,11 @@
 """Exact search against a full sort."""
 
 import numpy as np
+import pytest
+from scipy import sparse
+from threadpoolctl import threadpool_limits
 
+from pysldl.decoding import LinearReadout
 from pysldl.decoding import index as index_module
 from pysldl.decoding.index import ExactIndex, unit_vectors
 
@@ -38,3 +42,35 @@ def test_zero_vectors_are_at_distance_one():
     assert (distances == 1).all()
     assert ExactIndex().fit(Z).search(np.eye(3)[:1], 4)[1].tolist() == [[0, 1, 1, 1]]
     assert np.isfinite(ExactIndex().fit(Z).search(np.eye(3), 4)[1]).all()
+
+
+@pytest.mark.parametrize("copies", [10, 400])
+def test_of_equal_vectors_the_first_are_found(copies):
+    """Which of equal vectors a product in single precision puts first hangs on the processor."""
+    rng = np.random.default_rng(2)
+    Z = np.tile(rng.normal(size=(3, 33)), (copies, 1))  # vector i is there at i, i + 3, i + 6, ...
+    neighbors, products = ExactIndex().fit(Z).nearest(unit_vectors(Z[:3]), 7)
+    np.testing.assert_array_equal(neighbors, np.arange(3)[:, None] + 3 * np.arange(7))
+    assert (products == products[:, :1]).all()
+    neighbors, _ = ExactIndex().fit(Z).nearest(unit_vectors(Z[:3]), 7, leave_out=np.arange(3))
+    np.testing.assert_array_equal(neighbors, np.arange(3)[:, None] + 3 * np.arange(1, 8))
+
+
+def test_the_number_of_threads_changes_no_bit():
+    rng = np.random.default_rng(3)
+    Z, Q = rng.normal(size=(3000, 65)), rng.normal(size=(700, 65))
+    Y = sparse.random_array((3000, 40), density=0.1, rng=rng, format="csr")
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            found.append([*ExactIndex().fit(Z).search(Q, 20), LinearReadout().fit(Z, Y).scores(Q)])
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_labels_on_the_same_rows_get_the_same_score():
+    rng = np.random.default_rng(4)
+    Z, labels = rng.normal(size=(200, 17)).astype(np.float32), (rng.random((200, 1)) < 0.3).astype(np.float32)
+    Y = sparse.csr_array(np.tile(labels, (1, 37)))
+    scores = LinearReadout().fit(Z, Y).scores(Z)
+    assert (scores == scores[:, :1]).all()

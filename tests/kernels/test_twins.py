@@ -125,7 +125,7 @@ def test_margins(world, plain, weighted):
     candidates[np.isin(candidates, [3, 4])] = -1  # labels that no row was offered
     Y = sparse.csr_array(Y.toarray() * (np.arange(Y.shape[1]) != 4), dtype=np.float32)  # and one that no row has
     problems = rows_of_labels(candidates, Y)
-    settings = {"max_epochs": 2000, "tol": 1e-4, "min_weight": 0.0}
+    settings = {"max_epochs": 5000, "tol": 1e-4, "min_weight": 0.0}
     if weighted:
         settings["of_positives"] = np.random.default_rng(4).uniform(1, 5, Y.shape[1]).astype(np.float32)
     fast, slow = fit_margins(X, problems, **settings), plain(fit_margins, X, problems, **settings)

@@ -5,7 +5,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.decoding.index import ExactIndex, NeighborIndex, unit_vectors
+from pysldl.backend.threads import fixed_order_blas
+from pysldl.decoding.index import SPARE, ExactIndex, NeighborIndex, best_of_found, unit_vectors
 from pysldl.exceptions import DataError, MissingDependencyError
 
 __all__ = ["FaissIndex"]
@@ -59,7 +60,8 @@ class FaissIndex(NeighborIndex):
             raise DataError(f"recall must lie above 0 and at most at 1, but is {self.recall!r}.")
         faiss = _faiss()
         self.vectors_ = unit_vectors(Z)
-        self._index = self._build(faiss)
+        with fixed_order_blas():
+            self._index = self._build(faiss)
         self.structure_ = faiss.serialize_index(self._index)
         self.effort_, self.recall_ = 1, 1.0
         return self
@@ -93,17 +95,13 @@ class FaissIndex(NeighborIndex):
         self, Q: NDArray[np.float32], k: int, *, leave_out: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         index = self._ready()
-        extra = 0 if leave_out is None else 1
-        products, neighbors = index.search(np.ascontiguousarray(Q, dtype=np.float32), k + extra)
-        neighbors = neighbors.astype(np.int32)
+        Q = np.ascontiguousarray(Q, dtype=np.float32)
+        with fixed_order_blas():
+            _, found = index.search(Q, min(k + SPARE, len(self.vectors_)))
+        found = found.astype(np.int32)
         if leave_out is not None:
-            # The own row goes to the end, behind the one more that was asked for.
-            own = neighbors == np.asarray(leave_out)[:, None]
-            order = np.argsort(own, axis=1, kind="stable")[:, :k]
-            neighbors = np.take_along_axis(neighbors, order, axis=1)
-            products = np.take_along_axis(products, order, axis=1)
-        products = np.where(neighbors < 0, np.float32(-1.0), products)
-        return neighbors, products
+            found[found == np.asarray(leave_out)[:, None]] = -1
+        return best_of_found(Q, found, self.vectors_, k)
 
     def _generator(self) -> np.random.RandomState:
         from sklearn.utils import check_random_state  # not above: a model that only answers would wait for it

@@ -11,7 +11,7 @@ from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote
 from pysldl.decoding.joint import CodedRows, JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
-from pysldl.decoding.votes import quality
+from pysldl.decoding.votes import first_best, quality
 from pysldl.exceptions import DataError
 from pysldl.stage import clone
 from pysldl.topk import top_k
@@ -90,7 +90,7 @@ class BlendDecoder(Decoder):
         def of_mixture(weight: float) -> float:
             return quality(Y[rows], top_k(mixed_scores(votes, readout, weight), 5)[0], ks=(1, 3, 5))
 
-        self.weight_ = max(WEIGHTS, key=of_mixture)
+        self.weight_ = first_best(WEIGHTS, of_mixture)
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:

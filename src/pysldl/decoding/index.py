@@ -6,13 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.threads import matmul
 from pysldl.device import chosen_device
-from pysldl.kernels.nearest import largest, pair_distances
+from pysldl.kernels.nearest import largest, pair_distances, pair_products
 from pysldl.stage import Stage
 
 __all__ = ["ExactIndex", "NeighborIndex", "dense_rows", "index_of", "unit_vectors"]
 
 BLOCK_BYTES = 64 << 20
+# A product in single precision is off by less than this, and by how much depends on the processor. So a few more than
+# asked for are found by such products, up to the limit, and those within doubt are ordered by exact ones.
+DOUBT = 1e-5
+SPARE, MOST_SPARE = 8, 1024
 
 
 class NeighborIndex(Stage):
@@ -39,10 +44,11 @@ class NeighborIndex(Stage):
     def nearest(
         self, Q: NDArray[np.float32], k: int, *, leave_out: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The k vectors with the largest product with each query, best first, and the products, in single precision.
+        """The k vectors with the largest product with each query, best first, and the products.
 
-        Parameters are those of :meth:`search`, with queries of length 1. An index that does not look everywhere may
-        find fewer: -1, and a product of -1.
+        Products are added up in double precision and then rounded to single precision; of equals the lower vector comes
+        first. Parameters are those of :meth:`search`, with queries of length 1. An index that does not look everywhere
+        may find fewer: -1, and a product of -1.
         """
         raise NotImplementedError
 
@@ -84,6 +90,28 @@ class ExactIndex(NeighborIndex):
     def nearest(
         self, Q: NDArray[np.float32], k: int, *, leave_out: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        most = len(self.vectors_) - (leave_out is not None)
+        spare = SPARE
+        found = self._by_rough_products(Q, min(k + spare, most), leave_out)
+        neighbors, products = best_of_found(Q, found[0], self.vectors_, k)
+        open_rows = np.arange(len(Q))
+        while k + spare < min(most, k + MOST_SPARE):
+            # Where the last one found might as well be among the first k, more have to be looked at. A query of zeros
+            # is as near to all.
+            unclear = found[1][:, -1] >= found[1][:, k - 1] - 2 * DOUBT
+            open_rows = open_rows[unclear & Q[open_rows].any(axis=1)]
+            if open_rows.size == 0:
+                break
+            spare *= 8
+            left_out = None if leave_out is None else np.asarray(leave_out)[open_rows]
+            found = self._by_rough_products(Q[open_rows], min(k + spare, most), left_out)
+            neighbors[open_rows], products[open_rows] = best_of_found(Q[open_rows], found[0], self.vectors_, k)
+        return neighbors, products
+
+    def _by_rough_products(
+        self, Q: NDArray[np.float32], k: int, leave_out: NDArray[np.integer] | None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The k largest products in single precision."""
         if (device := chosen_device()) is not None:
             from pysldl.on_device.search import nearest_vectors
 
@@ -93,9 +121,28 @@ class ExactIndex(NeighborIndex):
         block = max(1, BLOCK_BYTES // max(4 * len(self.vectors_), 1))
         for start in range(0, len(Q), block):
             rows = slice(start, start + block)
-            similarity = Q[rows] @ self.vectors_.T
+            similarity = matmul(Q[rows], self.vectors_.T)
             neighbors[rows], products[rows] = largest(similarity, k, None if leave_out is None else leave_out[rows])
         return neighbors, products
+
+
+def best_of_found(
+    Q: NDArray[np.float32], found: NDArray[np.int32], vectors: NDArray[np.float32], k: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k largest exact products among the vectors found for each query, best first, of equals the lower vector.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (n_queries, n_components), float32
+    found : ndarray of shape (n_queries, at least k), int32
+        -1 for none.
+    """
+    found = np.sort(found, axis=1)
+    products = np.where(found < 0, -np.inf, pair_products(Q, found, vectors))
+    order = np.argsort(-products, axis=1, kind="stable")[:, :k]
+    neighbors = np.take_along_axis(found, order, axis=1)
+    best = np.take_along_axis(products, order, axis=1)
+    return neighbors, np.where(neighbors < 0, -1.0, best).astype(np.float32)
 
 
 def index_of(vectors: NDArray[np.float32]) -> ExactIndex:
@@ -111,7 +158,7 @@ def dense_rows(features: Any) -> NDArray[Any]:
 
 
 def unit_vectors(Z: Any, dtype: Any = np.float32) -> NDArray[Any]:
-    """Rows of ``Z`` scaled to length 1; zero rows stay zero."""
+    """Rows of ``Z`` scaled to length 1; zero rows stay zero. The lengths are added up in double precision."""
     Z = np.asarray(Z, dtype=dtype)
-    lengths = np.linalg.norm(Z, axis=1, keepdims=True)
-    return np.divide(Z, lengths, out=np.zeros_like(Z), where=lengths > 0)
+    lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z, dtype=np.float64))[:, None]
+    return np.divide(Z, lengths, out=np.zeros_like(Z), where=lengths > 0, casting="same_kind")

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
 from pysldl.decoding.index import ExactIndex, dense_rows, index_of, unit_vectors
-from pysldl.decoding.votes import quality, shares, vote_shares, without_strangers
+from pysldl.decoding.votes import first_best, quality, shares, vote_shares, without_strangers
 from pysldl.exceptions import DataError
 from pysldl.kernels import say_what_is_missing, with_small_indices
 from pysldl.kernels.lengths import unit_rows
@@ -150,9 +150,9 @@ class JointNeighborDecoder(Decoder):
 
         by_weight = {weight: ranked(weight) for weight in weights}
         middle = (temperatures[0], counts[0])
-        self.weight_ = float(max(weights, key=lambda weight: of_votes(by_weight[weight], *middle)))
+        self.weight_ = float(first_best(weights, lambda weight: of_votes(by_weight[weight], *middle)))
         settings = [(temperature, k) for temperature in temperatures for k in counts]
-        best = max(settings, key=lambda setting: of_votes(by_weight[self.weight_], *setting))
+        best = first_best(settings, lambda setting: of_votes(by_weight[self.weight_], *setting))
         self.temperature_, self.n_neighbors_ = float(best[0]), min(best[1], self.Y_.shape[0])
         if self.postings_ is None:
             self.vectors_ = _joined(Z, self.weight_)
@@ -211,18 +211,27 @@ class JointNeighborDecoder(Decoder):
         k = max(1, min(max(self.n_neighbors_, at_least), self.Y_.shape[0] - (leave_out is not None)))
         if self.postings_ is None:
             return without_strangers(*self._index().nearest(_joined(Z, self.weight_), k, leave_out=leave_out))
-        pairs, of_codes, of_features = self._union(unit_vectors(Z.codes), _unit_features(Z.features), leave_out, k)
+        by = (self.weight_ > 0, self.weight_ < 1)
+        pairs, of_codes, of_features = self._union(unit_vectors(Z.codes), _unit_features(Z.features), leave_out, k, by)
         return _best_pairs(pairs, self.weight_ * of_codes + np.float32(1 - self.weight_) * of_features, k)
 
     def _union(
-        self, codes: NDArray[np.float32], features: sparse.csr_array, leave_out: NDArray[np.integer] | None, k: int
+        self,
+        codes: NDArray[np.float32],
+        features: sparse.csr_array,
+        leave_out: NDArray[np.integer] | None,
+        k: int,
+        by: tuple[bool, bool] = (True, True),
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
-        """The nearest by code and the nearest by features, each once, and both similarities of all of them."""
+        """The nearest by code and the nearest by features, each once, and both similarities of all of them.
+
+        ``by`` says whether to search by codes, and whether by features.
+        """
         assert self.postings_ is not None
         found = []
-        if self.weight_ > 0:
+        if by[0]:
             found.append(self._index().nearest(codes, k, leave_out=leave_out)[0])
-        if self.weight_ < 1:
+        if by[1]:
             queries = heaviest_terms(features, self.n_terms)
             found.append(search_postings(queries, self.postings_, k, leave_out)[0].astype(np.int32))
         pairs = _each_once(found)
@@ -234,11 +243,7 @@ class JointNeighborDecoder(Decoder):
         """As :meth:`_union`, whatever the weight is so far."""
         codes, features = unit_vectors(Z_left_out.codes), _unit_features(Z_left_out.features)
         if self.postings_ is not None:
-            before, self.weight_ = self.weight_, 0.5
-            try:
-                return self._union(codes, features, rows, k)
-            finally:
-                self.weight_ = before
+            return self._union(codes, features, rows, k)
         parts = [
             (codes, unit_vectors(Z.codes)),
             (unit_vectors(dense_rows(Z_left_out.features)), unit_vectors(dense_rows(Z.features))),

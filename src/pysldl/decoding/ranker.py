@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.decoding.means import LabelMeans
-from pysldl.decoding.votes import quality
+from pysldl.decoding.votes import first_best, quality
 from pysldl.exceptions import DataError
-from pysldl.kernels import say_what_is_missing
+from pysldl.kernels import compiled, say_what_is_missing
 from pysldl.kernels.candidates import score_candidates
-from pysldl.kernels.margins import fit_margins
+from pysldl.kernels.margins import PLAIN_BYTES, PLAIN_ROWS, fit_margins
 from pysldl.kernels.problems import LabelRows, each_once, rows_of_labels
 from pysldl.metrics import inverse_propensity
 from pysldl.stage import Stage
@@ -81,7 +81,7 @@ class LinearRanker(Stage):
         n_typical: int | None = None,
         C: float = 1.0,
         propensity: tuple[float, float] | None = None,
-        max_epochs: int = 5,
+        max_epochs: int = 100,
         tol: float = 0.1,
         min_weight: float = 0.1,
         held_out: int = 1000,
@@ -201,11 +201,15 @@ class LinearRanker(Stage):
         del self.held_rows_, self.held_labels_, self.held_scores_
 
     def memory(self, n_samples: int, n_features: int) -> int:
-        """Bytes at the peak: candidates and votes, the rows of every label, and the dense vectors of every thread."""
+        """Bytes at the peak: candidates and votes, the rows of every label, and the dense vectors of every thread.
+
+        Without numba there are no threads, but the weights and rows of many labels at once.
+        """
         width = self.n_candidates
         width += MOST_FREQUENT if self.n_frequent is None else self.n_frequent
         width += TYPICAL_TRIED if self.n_typical is None else self.n_typical
-        return 20 * n_samples * width + 16 * 9 * n_features
+        work_space = 16 * 9 * n_features if compiled() else PLAIN_BYTES + 64 * PLAIN_ROWS
+        return 20 * n_samples * width + work_space
 
     def _fit_classifiers(self, X: sparse.csr_array, Y: sparse.csr_array, problems: LabelRows) -> None:
         self.W_, self.bias_ = fit_margins(
@@ -240,14 +244,15 @@ class LinearRanker(Stage):
             best = np.take_along_axis(labels, order, axis=1)
             return quality(Y, _padded(best, 5), inv_propensity)
 
-        return max(VOTE_POWERS, key=of_power)
+        return first_best(VOTE_POWERS, of_power)
 
 
 def _mixed(linear: NDArray[np.float32], votes: NDArray[np.float32], power: float) -> NDArray[np.float32]:
+    # In double precision: single-precision exponentials and powers differ from processor to processor.
     with np.errstate(over="ignore"):
-        belief = 1.0 / (1.0 + np.exp(-2.0 * linear))
+        belief = 1.0 / (1.0 + np.exp(-2.0 * linear.astype(np.float64)))
     share = votes / np.maximum(votes.max(axis=1, keepdims=True, initial=0.0), 1e-30)
-    mixed = belief * np.maximum(share, FAINTEST_VOTE) ** np.float32(power)
+    mixed = belief * np.maximum(share, FAINTEST_VOTE).astype(np.float64) ** power
     return np.where(np.isneginf(linear), -np.inf, mixed).astype(np.float32)
 
 

@@ -7,6 +7,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.threads import matmul, single_threaded_blas
 from pysldl.decoding.base import Decoder, LatentEvidence
 
 __all__ = ["LinearReadout"]
@@ -32,15 +33,19 @@ class LinearReadout(Decoder):
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
 
+    @single_threaded_blas
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
-        codes = Z.astype(np.float64)
+        codes = np.asarray(Z, dtype=np.float64)
         self._factor = scipy.linalg.cho_factor(self._penalised_gram(codes), lower=True)
         self.B_ = scipy.linalg.cho_solve(self._factor, (Y.T @ codes).T).astype(np.float32)
         return self
 
     def scores(self, Z: NDArray[np.float32]) -> NDArray[np.float32]:
-        return Z @ self.B_
+        # In double precision: labels that are on the same rows must get the same score, on every processor.
+        scores = np.empty((len(Z), self.B_.shape[1]), dtype=np.float32)
+        return matmul(np.asarray(Z, dtype=np.float64), self.B_.astype(np.float64), out=scores)
 
+    @single_threaded_blas
     def left_out_scores(
         self,
         Z_left_out: NDArray[np.float32],
@@ -48,13 +53,13 @@ class LinearReadout(Decoder):
         Z: NDArray[np.float32],
         Y: sparse.csr_array,
     ) -> NDArray[np.float32]:
-        codes = Z[rows].astype(np.float64)
+        codes, codes_left_out = Z[rows].astype(np.float64), Z_left_out.astype(np.float64)
         influence = scipy.linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)
         leverage = np.einsum("ij,ji->i", codes, influence)
-        cross = np.einsum("ij,ji->i", Z_left_out, influence)
+        cross = np.einsum("ij,ji->i", codes_left_out, influence)
         residual = Y[rows].toarray() - codes @ self.B_
         step = (cross / np.maximum(1.0 - leverage, 0.05))[:, None]
-        return np.asarray(Z_left_out @ self.B_ - step * residual, dtype=np.float32)
+        return np.asarray(codes_left_out @ self.B_ - step * residual, dtype=np.float32)
 
     def evidence(self, z: NDArray[np.float32], label: int) -> LatentEvidence:
         direction = self.B_[:, label]

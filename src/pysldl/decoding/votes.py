@@ -1,7 +1,8 @@
 """How much the vote of each neighbour counts, and how to choose that."""
 
+from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,25 @@ from pysldl.decoding.base import with_prior
 from pysldl.kernels.voting import vote_top
 from pysldl.metrics import evaluate
 
-__all__ = ["NEIGHBORS", "TEMPERATURES", "best_votes", "quality", "shares", "vote_shares", "without_strangers"]
+__all__ = [
+    "NEIGHBORS",
+    "TEMPERATURES",
+    "best_votes",
+    "first_best",
+    "quality",
+    "shares",
+    "vote_shares",
+    "without_strangers",
+]
 
 # What is tried where nothing is asked for; the first is left only for something clearly better.
 TEMPERATURES = (0.05, 0.03, 0.08, 0.02, 0.15, 0.3)
 NEIGHBORS = (30, 50, 20, 10, 100)
 CLEARLY = 0.01
-FAINTEST = np.float32(1e-30)
+FAINTEST = 1e-30
+EQUAL = 1e-9  # qualities that are closer differ by rounding
+
+T = TypeVar("T")
 
 
 def shares(neighbors: NDArray[np.int32], similarities: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
@@ -30,11 +43,25 @@ def shares(neighbors: NDArray[np.int32], similarities: NDArray[np.float32], temp
     """
     if similarities.shape[1] == 0:
         return similarities
-    weights = np.exp((similarities - similarities[:, :1]) / np.float32(temperature))
-    np.maximum(weights, FAINTEST, out=weights)  # a neighbour that is there has a vote
+    # In double precision: a single-precision exponential differs from processor to processor.
+    weights = np.exp((similarities - similarities[:, :1]).astype(np.float64) / temperature)
+    np.maximum(weights, FAINTEST, out=weights)  # a neighbor that is there has a vote
     weights[neighbors < 0] = 0.0
     totals = weights.sum(axis=1, keepdims=True)
-    return np.divide(weights, totals, out=weights, where=totals > 0)
+    return np.divide(weights, totals, out=weights, where=totals > 0).astype(np.float32)
+
+
+def first_best(options: Sequence[T], quality_of: Callable[[T], float]) -> T:
+    """The option with the highest quality; of those that differ by rounding only, the first.
+
+    Examples
+    --------
+    >>> first_best((1, 2, 3), {1: 0.3, 2: 0.1 + 0.2, 3: 0.0}.get)
+    1
+    """
+    qualities = [quality_of(option) for option in options]
+    enough = max(qualities) - EQUAL
+    return next(option for option, quality in zip(options, qualities, strict=True) if quality >= enough)
 
 
 def vote_shares(
@@ -105,7 +132,7 @@ def best_votes(
         return quality(own, labels)
 
     first = (counts[0], temperatures[0])
-    k, temperature = best = max(product(counts, temperatures), key=of_votes)
+    k, temperature = best = first_best(list(product(counts, temperatures)), of_votes)
     if of_votes(best) < of_votes(first) + CLEARLY:
         k, temperature = first
     return min(k, Y.shape[0]), float(temperature)

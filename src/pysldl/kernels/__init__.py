@@ -1,7 +1,9 @@
 """Loops that NumPy cannot express well, compiled by numba where it is installed.
 
-Every loop has a plain NumPy or SciPy twin that gives the same result; :func:`compiled` says which one runs. No loop
-adds up across threads, so results do not depend on their number.
+Every loop has a plain NumPy or SciPy form that solves the same problem with the same parameters to the same tolerance;
+:func:`compiled` says which one runs. Most pairs agree bit for bit, the others up to the rounding of sums that are taken
+in another order: ``tests/contracts/test_backends.py`` states for each how far they may differ. No loop adds up across
+threads, so results do not depend on their number.
 """
 
 import warnings
@@ -62,8 +64,8 @@ def say_what_is_missing() -> None:
     """Warn, once, that the plain loops are slow."""
     if not compiled():
         warnings.warn(
-            'numba is not installed, so this runs on one core in SciPy: pip install "pysldl[fast]" makes it several '
-            "times faster.",
+            "numba is not installed: the results are the same, but fitting and searching run on one core and take "
+            'several times as long. To speed them up: pip install "pysldl[fast]".',
             SLDLWarning,
             stacklevel=3,
         )

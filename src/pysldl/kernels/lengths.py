@@ -30,8 +30,8 @@ def unit_rows(X: Any) -> Any:
     Of a sparse matrix a row whose length is 1 to seven digits stays as it is, and so does all of it where all have.
     """
     if not sparse.issparse(X):
-        lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
-        return X / np.where(lengths > 0, lengths, 1)[:, None]
+        lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
     X = sparse.csr_array(X)
     lengths = row_lengths(X)
     scales = np.divide(1.0, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (np.abs(lengths - 1.0) > 1e-6))

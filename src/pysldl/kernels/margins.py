@@ -1,5 +1,10 @@
-"""One linear classifier a label, each on a few rows of its own: dual coordinate descent for the squared hinge."""
+"""One linear classifier a label, each on a few rows of its own: dual coordinate descent for the squared hinge.
 
+The compiled and the plain form take the same steps in the same order and add up in the same order, so that they end at
+the same weights, to the last bit. The form for a GPU goes another way, by Newton's method, and stops by the same rule.
+"""
+
+import warnings
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,15 +21,21 @@ __all__ = ["fit_margins"]
 WITHOUT_EVIDENCE = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
 BIAS_FREEDOM = 0.1
 DEALT_PILES = 64
+# The plain form descends for many labels at once: bytes of their weights, and rows of all of them together.
+PLAIN_BYTES, PLAIN_ROWS = 64 << 20, 1 << 22
+# Knuth's constants of the generator that shuffles the rows, modulo 2**64: the same order with and without numba.
+MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
+HIGH_BITS = np.uint64(33)
 
 
 class _Fitted(NamedTuple):
-    """Some labels, one after the other: how many weights each has, the weights, and the biases."""
+    """Some labels, one after the other: how many weights each has, the weights, the biases, and who converged."""
 
     counts: NDArray[np.int64]
     columns: NDArray[np.int32]
     values: NDArray[np.float32]
     bias: NDArray[np.float32]
+    converged: NDArray[np.bool_]
 
 
 def fit_margins(
@@ -33,7 +44,7 @@ def fit_margins(
     *,
     C: float = 1.0,
     of_positives: NDArray[np.float32] | None = None,
-    max_epochs: int = 10,
+    max_epochs: int = 100,
     tol: float = 0.1,
     min_weight: float = 0.1,
 ) -> tuple[sparse.csr_array, NDArray[np.float32]]:
@@ -51,9 +62,12 @@ def fit_margins(
         Weight of the errors.
     of_positives : ndarray of shape (n_labels,), float32, optional
         How much more the errors on rows that have the label count; 1 where it is not given.
-    max_epochs, tol : int, float
-        Stop after so many passes over the rows, or when the projected gradients span less than ``tol``. After the first
-        pass, a row that is right and has no say is left out until the others agree.
+    max_epochs : int
+        At most so many passes over the rows of a label, or so many Newton steps on a GPU. It is there for problems that
+        do not converge: a ConvergenceWarning says when it ends the descent.
+    tol : float
+        A label is done when the optimality conditions of all its rows hold to within ``tol``, in units of the margin:
+        the projected gradient of the dual problem, ``y_i (w · x_i + b) - 1 + alpha_i / 2C``, of every row.
     min_weight : float
         Smaller weights are dropped, as nearly all are.
 
@@ -62,6 +76,11 @@ def fit_margins(
     W : csr_array of shape (n_labels, n_features), float32
     bias : ndarray of shape (n_labels,), float32
         A label all of whose rows have the same sign gets no weights and that sign as bias; one without rows, -1.
+
+    Notes
+    -----
+    After the first pass, a row that is right and has no say is left out until the others have converged; the pass that
+    ends the descent looks at all rows.
     """
     X = with_small_indices(sparse.csr_array(X))  # one form of the arrays, so that the loop is compiled once
     sizes = np.diff(problems.indptr)
@@ -69,29 +88,42 @@ def fit_margins(
     if (device := chosen_device()) is not None:
         from pysldl.on_device.margins import classifiers
 
-        W, bias = classifiers(
-            device, X, *problems, C=C, of_positives=of_positives, min_weight=min_weight,
+        W, bias, n_open = classifiers(
+            device, X, *problems, C=C, of_positives=of_positives, max_steps=max_epochs, tol=tol, min_weight=min_weight,
             bias_centre=WITHOUT_EVIDENCE, bias_freedom=BIAS_FREEDOM,
         )  # fmt: skip
+        _warn_if_open(n_open, max_epochs)
         return with_small_indices(W), bias
-    by_size = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
-    # Dealt like cards: every thread gets labels of all sizes.
-    labels = np.concatenate([by_size[pile::DEALT_PILES] for pile in range(DEALT_PILES)])
+    if not X.has_canonical_format:  # the plain form writes to every feature of a row once
+        X = X.copy()
+        X.sum_duplicates()
+    labels = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
+    squares = X.data.astype(np.float64) ** 2
+    lengths = np.bincount(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), squares, X.shape[0]).astype(np.float32)
+    numbers = (np.float32(C), of_positives, max_epochs, np.float32(tol), np.float32(min_weight))
     if compiled():
-        from sklearn.utils.extmath import row_norms  # not above: a model that only answers would wait for it
-
-        lengths = row_norms(X, squared=True).astype(np.float32)
+        # Dealt like cards: every thread gets labels of all sizes.
+        labels = np.concatenate([labels[pile::DEALT_PILES] for pile in range(DEALT_PILES)])
         parts = in_parts(
             _compiled_fit(), len(labels), labels, X.indptr, X.indices, X.data, X.shape[1], lengths,
-            problems.indptr, problems.rows, np.float32(C), of_positives, max_epochs, np.float32(tol),
-            np.float32(min_weight),
+            problems.indptr, problems.rows, *numbers,
         )  # fmt: skip
+        fitted = [_Fitted(*part) for part in parts]
     else:
-        parts = [
-            _plain_fit(X, problems, label, C, of_positives[label], max_epochs, tol, min_weight)
-            for label in labels.tolist()
-        ]
-    return _put_together([_Fitted(*part) for part in parts], labels, (len(sizes), X.shape[1]))
+        fitted = [_plain_fit(X, lengths, problems, some, *numbers) for some in _batches(labels, sizes, X.shape[1])]
+    _warn_if_open(sum(int((~part.converged).sum()) for part in fitted), max_epochs)
+    return _put_together(fitted, labels, (len(sizes), X.shape[1]))
+
+
+def _warn_if_open(n_open: int, max_epochs: int) -> None:
+    if n_open:
+        from sklearn.exceptions import ConvergenceWarning  # not above: a model that only predicts would wait for it
+
+        warnings.warn(
+            f"The classifiers of {n_open} labels did not converge within max_epochs={max_epochs}: raise it, or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
 
 def _put_together(
@@ -114,43 +146,119 @@ def _put_together(
     return with_small_indices(W), bias
 
 
+def _batches(labels: NDArray[np.int64], sizes: NDArray[np.int64], n_features: int) -> list[NDArray[np.int64]]:
+    """Labels, the largest first, in batches whose weights and rows fit into memory together."""
+    batches = []
+    while labels.size:
+        n = max(1, min(PLAIN_BYTES // (4 * n_features), PLAIN_ROWS // int(sizes[labels[0]])))
+        batches.append(labels[:n])
+        labels = labels[n:]
+    return batches
+
+
 def _plain_fit(
     X: sparse.csr_array,
+    lengths: NDArray[np.float32],
     problems: LabelRows,
-    label: int,
-    C: float,
-    of_positives: float,
+    labels: NDArray[np.int64],
+    C: np.float32,
+    of_positives: NDArray[np.float32],
     max_epochs: int,
-    tol: float,
-    min_weight: float,
+    tol: np.float32,
+    min_weight: np.float32,
 ) -> _Fitted:
-    """One label by L-BFGS on the weights."""
-    # Not above: a model that only predicts would wait for it.
-    from scipy.optimize import minimize
+    """A batch of labels side by side: each takes the steps that the compiled loop takes for it."""
+    n_labels, n_features = len(labels), X.shape[1]
+    first, m = problems.indptr[labels], np.diff(problems.indptr)[labels]
+    places = first[:, None] + np.minimum(np.arange(m.max()), m[:, None] - 1)
+    signed = problems.rows[places]
+    has = signed >= 0
+    rows, sign = np.where(has, signed, ~signed), np.where(has, np.float32(1), np.float32(-1))
+    shrink = np.where(has, (np.float32(0.5) / (C * of_positives[labels]))[:, None], np.float32(0.5) / C)
+    n_positive = np.count_nonzero(has & (np.arange(m.max()) < m[:, None]), axis=1)
+    one_sided = (n_positive == 0) | (n_positive == m)
+    done = one_sided.copy()
 
-    rows = problems.rows[problems.indptr[label] : problems.indptr[label + 1]]
-    signs = np.where(rows >= 0, 1.0, -1.0)
-    if signs.min() == signs.max():
-        return _Fitted(
-            np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), signs[:1].astype(np.float32)
-        )
-    own = X[np.where(rows >= 0, rows, ~rows)]
-    cost = np.where(signs > 0, C * of_positives, C)
-    features = np.unique(own.indices)
-    own = own[:, features]
+    w = np.zeros(n_labels * n_features, dtype=np.float32)
+    b = np.full(n_labels, WITHOUT_EVIDENCE, dtype=np.float32)
+    alpha = np.zeros(signed.shape, dtype=np.float32)
+    order = np.tile(np.arange(m.max(), dtype=np.int32), (n_labels, 1))
+    active, seed = m.copy(), labels.astype(np.uint64)
+    free, nothing = np.float32(BIAS_FREEDOM), np.float32(0)
+    for epoch in range(max_epochs):
+        running = np.flatnonzero(~done)
+        if running.size == 0:
+            break
+        whole = active == m
+        _shuffle(order, active, seed, running)
+        at, violation = np.zeros(n_labels, dtype=np.int64), np.zeros(n_labels, dtype=np.float32)
+        while running.size:
+            e = order[running, at[running]]
+            row, y, shrunk, before = (values[running, e] for values in (rows, sign, shrink, alpha))
+            terms = _Terms(X, row, running)
+            gradient = y * (terms.dot(w) + b[running]) - np.float32(1) + before * shrunk
+            idle = (before == 0) & (gradient > 0)
+            projected = np.where(idle, nothing, gradient)
+            violation[running] = np.maximum(violation[running], np.abs(projected))
+            alpha[running, e] = np.maximum(before - projected / (lengths[row] + free + shrunk), nothing)
+            step = (alpha[running, e] - before) * y
+            b[running] += step * free
+            terms.add(w, step)
+            stays = ~idle if epoch > 0 else np.ones_like(idle)
+            at[running[stays]] += 1
+            out = running[~stays]
+            active[out] -= 1
+            order[out, at[out]], order[out, active[out]] = order[out, active[out]], order[out, at[out]]
+            running = running[at[running] < active[running]]
+        settled = ~done & (violation <= tol)
+        done |= settled & whole
+        active[settled] = m[settled]
 
-    def loss(w_and_b: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        w, moved = w_and_b[:-1], w_and_b[-1] - WITHOUT_EVIDENCE
-        short = np.maximum(0.0, 1.0 - signs * (own @ w + w_and_b[-1]))
-        pull = -2.0 * cost * signs * short
-        value = 0.5 * (w @ w) + 0.5 * moved**2 / BIAS_FREEDOM + cost @ short**2
-        return value, np.append(w + own.T @ pull, moved / BIAS_FREEDOM + pull.sum())
+    w = w.reshape(n_labels, n_features)
+    owner, column = np.nonzero((np.abs(w) >= min_weight) & (w != 0))
+    bias = np.where(one_sided, np.where(n_positive > 0, np.float32(1), np.float32(-1)), b)
+    counts = np.bincount(owner, minlength=n_labels)
+    return _Fitted(counts, column.astype(np.int32), w[owner, column], bias, done)
 
-    start = np.append(np.zeros(len(features)), WITHOUT_EVIDENCE)
-    best = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": max_epochs, "gtol": tol}).x
-    kept = np.flatnonzero(np.abs(best[:-1]) >= min_weight)
-    values = best[kept].astype(np.float32)
-    return _Fitted(np.array([len(kept)]), features[kept].astype(np.int32), values, best[-1:].astype(np.float32))
+
+def _shuffle(
+    order: NDArray[np.int32], active: NDArray[np.int64], seed: NDArray[np.uint64], running: NDArray[np.intp]
+) -> None:
+    """Shuffle the active rows of every label in place, each label by a generator of its own."""
+    running = running[np.argsort(-active[running], kind="stable")]
+    lengths = active[running]
+    factors = np.cumprod(np.full(lengths[0], MULTIPLIER), dtype=np.uint64)
+    sums = np.cumsum(np.concatenate([np.ones(1, dtype=np.uint64), factors[:-1]]), dtype=np.uint64)
+    states = seed[running, None] * factors + sums * INCREMENT
+    seed[running] = states[np.arange(len(running)), lengths - 1]
+    left = np.maximum(lengths[:, None] - np.arange(lengths[0]), 1)
+    others = np.arange(lengths[0]) + (states >> HIGH_BITS).astype(np.int64) % left
+    still = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")  # labels that have more rows than s
+    for s, n in enumerate(still.tolist()):
+        own, other = running[:n], others[:n, s]
+        order[own, s], order[own, other] = order[own, other], order[own, s]
+
+
+class _Terms:
+    """One row of X for each of several labels, beside the weights of that label."""
+
+    def __init__(self, X: sparse.csr_array, rows: NDArray[np.integer], labels: NDArray[np.intp]) -> None:
+        self.sizes = X.indptr[rows + 1] - X.indptr[rows]
+        self.place = np.arange(self.sizes.sum()) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
+        places = np.repeat(X.indptr[rows], self.sizes) + self.place
+        self.cells = np.repeat(labels * X.shape[1], self.sizes) + X.indices[places]
+        self.values = X.data[places]
+
+    def dot(self, w: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Products of rows and weights, summed in the order of the compiled loop: every fourth term together."""
+        sums = np.zeros(4 * len(self.sizes), dtype=np.float32)
+        np.add.at(sums, np.repeat(np.arange(0, len(sums), 4), self.sizes) + self.place % 4, w[self.cells] * self.values)
+        s0, s1, s2, s3 = sums.reshape(-1, 4).T
+        return (s0 + s1) + (s2 + s3)
+
+    def add(self, w: NDArray[np.float32], step: NDArray[np.float32]) -> None:
+        """Add ``step`` times the rows to the weights."""
+        w[self.cells] += np.repeat(step, self.sizes) * self.values
 
 
 @cache
@@ -159,12 +267,32 @@ def _compiled_fit() -> Any:
 
     free, without_evidence = np.float32(BIAS_FREEDOM), np.float32(WITHOUT_EVIDENCE)
 
-    @njit(nogil=True, cache=True, fastmath=True)
+    # No fastmath: it would add up in an order that depends on the processor. Four sums at once are as fast.
+    @njit(nogil=True, cache=True)
+    def dot(w, xi, xd, start, stop):  # type: ignore[no-untyped-def]
+        s0 = s1 = s2 = s3 = np.float32(0.0)
+        j = start
+        while j + 3 < stop:
+            s0 += w[xi[j]] * xd[j]
+            s1 += w[xi[j + 1]] * xd[j + 1]
+            s2 += w[xi[j + 2]] * xd[j + 2]
+            s3 += w[xi[j + 3]] * xd[j + 3]
+            j += 4
+        if j < stop:
+            s0 += w[xi[j]] * xd[j]
+        if j + 1 < stop:
+            s1 += w[xi[j + 1]] * xd[j + 1]
+        if j + 2 < stop:
+            s2 += w[xi[j + 2]] * xd[j + 2]
+        return (s0 + s1) + (s2 + s3)
+
+    @njit(nogil=True, cache=True)
     def fit(  # type: ignore[no-untyped-def]
         start, stop, labels, xp, xi, xd, n_features, lengths, indptr, rows, C, of_positives, max_epochs, tol, min_weight
     ):
         counts = np.zeros(stop - start, np.int64)
         bias = np.empty(stop - start, np.float32)
+        converged = np.zeros(stop - start, np.bool_)
         room = 1 << 16
         columns, values, used = np.empty(room, np.int32), np.empty(room, np.float32), 0
         w = np.zeros(n_features, np.float32)
@@ -178,6 +306,7 @@ def _compiled_fit() -> Any:
                 n_positive += rows[first + e] >= 0
             if n_positive == 0 or n_positive == m:
                 bias[at - start] = 1.0 if n_positive else -1.0
+                converged[at - start] = True
                 continue
             alpha = np.zeros(m, np.float32)
             order = np.arange(m).astype(np.int32)
@@ -185,12 +314,12 @@ def _compiled_fit() -> Any:
             b = without_evidence
             active = m
             shrink_without, shrink_with = np.float32(0.5) / C, np.float32(0.5) / (C * of_positives[label])
-            seed = np.uint32(label * 7919 + 1)
+            seed = np.uint64(label)
             for epoch in range(max_epochs):
-                largest, smallest = np.float32(-np.inf), np.float32(np.inf)
+                violation, whole = np.float32(0.0), active == m
                 for s in range(active):
-                    seed = seed * np.uint32(1664525) + np.uint32(1013904223)
-                    other = s + np.int64(seed >> np.uint32(8)) % (active - s)
+                    seed = seed * MULTIPLIER + INCREMENT
+                    other = s + np.int64(seed >> HIGH_BITS) % (active - s)
                     order[s], order[other] = order[other], order[s]
                 s = 0
                 while s < active:
@@ -198,9 +327,7 @@ def _compiled_fit() -> Any:
                     row, sign, shrink = rows[first + e], np.float32(1.0), shrink_with
                     if row < 0:
                         row, sign, shrink = ~row, np.float32(-1.0), shrink_without
-                    margin = np.float32(0.0)
-                    for j in range(xp[row], xp[row + 1]):
-                        margin += w[xi[j]] * xd[j]
+                    margin = dot(w, xi, xd, xp[row], xp[row + 1])
                     gradient = sign * (margin + b) - np.float32(1.0) + alpha[e] * shrink
                     projected = gradient
                     if alpha[e] == 0 and gradient > 0:
@@ -209,7 +336,7 @@ def _compiled_fit() -> Any:
                             order[s], order[active] = order[active], order[s]
                             continue
                         projected = np.float32(0.0)
-                    largest, smallest = max(largest, projected), min(smallest, projected)
+                    violation = max(violation, abs(projected))
                     if projected != 0:
                         before = alpha[e]
                         alpha[e] = max(before - gradient / (lengths[row] + free + shrink), np.float32(0.0))
@@ -225,8 +352,9 @@ def _compiled_fit() -> Any:
                                     touched[n_touched] = feature
                                     n_touched += 1
                     s += 1
-                if largest - smallest <= tol:
-                    if active == m:
+                if violation <= tol:
+                    if whole:
+                        converged[at - start] = True
                         break
                     active = m
             if used + n_touched > room:
@@ -237,13 +365,13 @@ def _compiled_fit() -> Any:
             before_label = used
             for t in range(n_touched):
                 feature = touched[t]
-                if abs(w[feature]) >= min_weight:
+                if abs(w[feature]) >= min_weight and w[feature] != 0:
                     columns[used], values[used] = feature, w[feature]
                     used += 1
                 w[feature] = 0
                 known[feature] = False
             counts[at - start] = used - before_label
             bias[at - start] = b
-        return counts, columns[:used].copy(), values[:used].copy(), bias
+        return counts, columns[:used].copy(), values[:used].copy(), bias, converged
 
     return fit

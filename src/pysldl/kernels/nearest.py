@@ -47,7 +47,7 @@ def largest(
 
 
 def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float32]:
-    """``Q[i] · V[rows[i, j]]`` for every query i and the j-th of its rows.
+    """``Q[i] · V[rows[i, j]]`` for every query i and the j-th of its rows, added up in double precision.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float
     for start in range(0, len(query), PLAIN_PAIRS):
         q, s = query[start : start + PLAIN_PAIRS], slot[start : start + PLAIN_PAIRS]
         if is_sparse:
-            products[q, s] = np.asarray(Q[q].multiply(V[rows[q, s]]).sum(axis=1)).ravel()
+            products[q, s] = Q[q].astype(np.float64).multiply(V[rows[q, s]]).sum(axis=1)
         else:
-            products[q, s] = np.einsum("ij,ij->i", Q[q], V[rows[q, s]])
+            products[q, s] = np.einsum("ij,ij->i", Q[q], V[rows[q, s]], dtype=np.float64)
     return products
 
 
@@ -184,14 +184,14 @@ def _compiled_pairs() -> Any:
     def of_sparse(start, stop, qp, qi, qd, width, rows, vp, vi, vd):  # type: ignore[no-untyped-def]
         m = rows.shape[1]
         products = np.zeros((stop - start, m), np.float32)
-        x = np.zeros(width, np.float32)
+        x = np.zeros(width, np.float64)
         for query in range(start, stop):
             for at in range(qp[query], qp[query + 1]):
                 x[qi[at]] = qd[at]
             for slot in range(m):
                 row = rows[query, slot]
                 if row >= 0:
-                    total = np.float32(0.0)
+                    total = 0.0
                     for at in range(vp[row], vp[row + 1]):
                         total += x[vi[at]] * vd[at]
                     products[query - start, slot] = total
@@ -209,9 +209,9 @@ def _compiled_pairs() -> Any:
                 row = rows[query, slot]
                 if row >= 0:
                     v = V[row]
-                    total = np.float32(0.0)
+                    total = 0.0
                     for j in range(width):
-                        total += q[j] * v[j]
+                        total += np.float64(q[j]) * np.float64(v[j])
                     products[query - start, slot] = total
         return products
 

@@ -89,9 +89,7 @@ def score_one(
 def times_one(X: sparse.csr_array, P: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """:func:`~pysldl.kernels.products.sparse_times` for one row ``X`` of shape (1, n_inner)."""
     terms = X.data.astype(dtype, copy=False)[:, None] * P[X.indices].astype(dtype, copy=False)
-    whole = len(terms) - len(terms) % 4  # four at a time, as the loop adds them
-    fours = terms[0:whole:4] + terms[1:whole:4] + terms[2:whole:4] + terms[3:whole:4]
-    return np.cumsum(np.concatenate([np.zeros_like(P[:1], dtype=dtype), fours, terms[whole:]]), axis=0)[-1:]
+    return np.cumsum(np.concatenate([np.zeros_like(P[:1], dtype=dtype), terms]), axis=0)[-1:]
 
 
 def _add_rows(

@@ -64,7 +64,7 @@ def _compiled_times() -> Any:
                     v0, v1, v2, v3 = xd[at], xd[at + 1], xd[at + 2], xd[at + 3]
                     p0, p1, p2, p3 = P[xi[at]], P[xi[at + 1]], P[xi[at + 2]], P[xi[at + 3]]
                     for j in range(width):
-                        out[j] += v0 * p0[j] + v1 * p1[j] + v2 * p2[j] + v3 * p3[j]
+                        out[j] = (((out[j] + v0 * p0[j]) + v1 * p1[j]) + v2 * p2[j]) + v3 * p3[j]
                     at += 4
                 while at < end:
                     v0, p0 = xd[at], P[xi[at]]

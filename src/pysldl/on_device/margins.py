@@ -13,11 +13,9 @@ from pysldl.on_device.arrays import as_csr, as_tensor, csr_of, ranges, segment_s
 __all__ = ["classifiers", "linear_scores"]
 
 VALUES_AT_ONCE = 1 << 26
-NEWTON_STEPS = 12
 CG_STEPS = 10
 INEXACT = 0.1
 LINE_STEPS = 5
-CONVERGED = 3e-3
 
 
 def classifiers(
@@ -28,11 +26,13 @@ def classifiers(
     *,
     C: float,
     of_positives: NDArray[np.float32],
+    max_steps: int,
+    tol: float,
     min_weight: float,
     bias_centre: float,
     bias_freedom: float,
-) -> tuple[sparse.csr_array, NDArray[np.float32]]:
-    """What :func:`~pysldl.kernels.margins.fit_margins` minimises, to its optimum.
+) -> tuple[sparse.csr_array, NDArray[np.float32], int]:
+    """What :func:`~pysldl.kernels.margins.fit_margins` minimizes, to the same tolerance.
 
     The problems of many labels are one: a sparse matrix with a row for every pair of a label and one of its rows, and a
     column for every feature of every label. Newton's method on the squared hinge, each label with step lengths
@@ -43,6 +43,8 @@ def classifiers(
     X : csr_array of shape (n_samples, n_features), float32
     indptr, signed_rows : ndarrays
         The rows of every label, see :class:`~pysldl.kernels.problems.LabelRows`.
+    max_steps, tol : int, float
+        A label takes Newton steps until the optimality conditions of its rows hold to within ``tol``, at most so many.
     bias_centre, bias_freedom : float
         The penalty of a bias b is ``(b - centre)² / (2 freedom)``.
 
@@ -50,6 +52,8 @@ def classifiers(
     -------
     W : csr_array of shape (n_labels, n_features)
     bias : ndarray of shape (n_labels,)
+    n_open : int
+        Labels that did not converge.
     """
     n_labels, n_features = len(indptr) - 1, X.shape[1]
     bias = np.full(n_labels, -1.0, dtype=np.float32)
@@ -62,13 +66,16 @@ def classifiers(
     cost = np.concatenate([[0], np.cumsum(stored)])
     cost = cost[indptr[1:]] - cost[indptr[:-1]]
     matrix = _Matrix(X, device)
-    labels_found, columns_found, values_found = [], [], []
+    labels_found, columns_found, values_found, n_open = [], [], [], 0
     for group in _groups(mixed, cost):
         costs = (C, C * of_positives[group])
-        w, label, column = _fit_group(matrix, group, indptr, signed_rows, costs, bias_centre, bias_freedom)
+        w, label, column, open_here = _fit_group(
+            matrix, group, indptr, signed_rows, costs, bias_centre, bias_freedom, max_steps, tol
+        )
+        n_open += open_here
         is_bias = column == n_features
         bias[group[label[is_bias]]] = bias_centre + np.sqrt(bias_freedom) * w[is_bias]
-        kept = ~is_bias & (np.abs(w) >= min_weight)
+        kept = ~is_bias & (np.abs(w) >= min_weight) & (w != 0)
         labels_found.append(group[label[kept]])
         columns_found.append(column[kept])
         values_found.append(w[kept])
@@ -81,7 +88,7 @@ def classifiers(
         shape=(n_labels, n_features),
     )
     W.sort_indices()
-    return W, bias
+    return W, bias, n_open
 
 
 def linear_scores(
@@ -130,9 +137,14 @@ def _fit_group(
     costs: tuple[float, NDArray[np.float32]],
     bias_centre: float,
     bias_freedom: float,
-) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """Weights of a group of labels, and the label and column that each belongs to; the column behind the last feature
-    is the bias. ``costs``: of an error on a row that does not have the label, and, label by label, on one that has."""
+    max_steps: int,
+    tol: float,
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], int]:
+    """Weights of a group of labels, the label and column that each belongs to, and how many labels did not converge.
+
+    The column behind the last feature is the bias. ``costs``: of an error on a row that does not have the label, and,
+    label by label, on one that has.
+    """
     device = X.device
     first, sizes = (as_tensor(a, device, torch.int64) for a in (indptr[group], np.diff(indptr)[group]))
     signed = as_tensor(signed_rows[: indptr[group[-1] + 1]], device, torch.int64)[ranges(first, sizes)]
@@ -155,8 +167,8 @@ def _fit_group(
     A = _Pairs(pair, column, value, len(row), len(keys))
     del pair, column, value
     C = torch.where(sign > 0, as_tensor(costs[1], device, torch.float32)[label], costs[0])
-    w = _newton(A, _Sums(owner, len(group)), _Sums(label, len(group)), sign, C, bias_centre)
-    return w.cpu().numpy(), owner.cpu().numpy(), (keys % width).cpu().numpy()
+    w, n_open = _newton(A, _Sums(owner, len(group)), _Sums(label, len(group)), sign, C, bias_centre, max_steps, tol)
+    return w.cpu().numpy(), owner.cpu().numpy(), (keys % width).cpu().numpy(), n_open
 
 
 class _Pairs:
@@ -189,27 +201,32 @@ class _Sums:
         return self.matrix @ values
 
 
-def _newton(A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: Tensor, centre: float) -> Tensor:
-    """``min ‖w‖²/2 + sum C max(0, 1 - y (A w + centre))²`` for every label.
+def _newton(
+    A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: Tensor, centre: float, max_steps: int, tol: float
+) -> tuple[Tensor, int]:
+    """``min ‖w‖²/2 + sum C max(0, 1 - y (A w + centre))²`` for every label, and how many labels did not converge.
 
-    ``weights`` and ``pairs`` sum over the columns and over the rows of ``A`` that belong to a label.
+    ``weights`` and ``pairs`` sum over the columns and over the rows of ``A`` that belong to a label. A label that has
+    converged stays where it is while others go on.
     """
     w = torch.zeros(len(weights.owner), device=sign.device)
     margin = centre * sign  # y (A w + centre)
-    begin = None
-    for _ in range(NEWTON_STEPS):
+    for step_number in range(max_steps + 1):
         short = (1.0 - margin).clamp_min(0.0)
         gradient = w - 2.0 * A.transposed_times(C * sign * short)
-        size = weights(gradient**2)
-        begin = size if begin is None else begin
-        if bool((size <= CONVERGED**2 * begin).all()):
+        # The dual variables 2 C short have the weights w - gradient; these are the projected gradients of their rows.
+        dual_gradient = margin + short - 1.0 - sign * A.times(gradient)
+        violation = torch.where(short > 0, dual_gradient, dual_gradient.clamp_max(0.0)).abs()
+        is_open = pairs((violation > tol).to(w.dtype)) > 0
+        n_open = int(is_open.sum())
+        if n_open == 0 or step_number == max_steps:
             break
         step = _newton_direction(A, weights, (short > 0).to(w.dtype), gradient, C)
         moved = sign * A.times(step)
-        length = _line_search(weights, pairs, w, step, margin, moved, C)
+        length = torch.where(is_open, _line_search(weights, pairs, w, step, margin, moved, C), 0.0)
         w = w + length[weights.owner] * step
         margin = margin + length[pairs.owner] * moved
-    return w
+    return w, n_open
 
 
 def _newton_direction(A: _Pairs, weights: _Sums, active: Tensor, gradient: Tensor, C: Tensor) -> Tensor:
@@ -222,7 +239,8 @@ def _newton_direction(A: _Pairs, weights: _Sums, active: Tensor, gradient: Tenso
     for _ in range(CG_STEPS):
         image = direction + 2.0 * A.transposed_times(C * active * A.times(direction))
         curvature = weights(direction * image)
-        length = torch.where(curvature > 0, energy / curvature, 0.0)[weights.owner]
+        # A label that has reached its goal waits, so that its step does not depend on the labels beside it.
+        length = torch.where((curvature > 0) & (energy > goal), energy / curvature, 0.0)[weights.owner]
         step = step + length * direction
         residual = residual - length * image
         fresh = weights(residual**2)

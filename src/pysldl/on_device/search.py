@@ -1,5 +1,6 @@
 """Neighbours and their votes on the device."""
 
+from threading import Lock
 from typing import Any
 from weakref import ref
 
@@ -42,15 +43,18 @@ def best_rows(
 ) -> Found:
     """As :func:`~pysldl.kernels.postings.search_postings`: sparse rows times a dense block of queries at a time."""
     n_rows = postings.shape[1]
-    rows = _rows_of(postings, device)
+    rows = _last.rows_of(postings, device)
     width = min(k, n_rows)
-    block = max(1, BLOCK_BYTES // (4 * max(n_rows, postings.shape[0])))
+    block = max(1, BLOCK_BYTES // (12 * max(n_rows, postings.shape[0])))
     found = []
     for start in range(0, queries.shape[0], block):
         asked = slice(start, start + block)
         columns = as_csr(queries[asked], device).to_dense().T.contiguous()
         similarity = (rows @ columns).T.contiguous()
-        found.append(_best(similarity, width, None if leave_out is None else leave_out[asked]))
+        if leave_out is not None:
+            own = as_tensor(np.asarray(leave_out[asked]), device, torch.int64)[:, None]
+            similarity.scatter_(1, own, 0.0)
+        found.append(_best_of_ties(similarity.clamp_min(0.0), width))
     neighbors, products = _together(found, width)
     none = products <= 0
     neighbors, products = np.where(none, np.int32(-1), neighbors), np.where(none, np.float32(0.0), products)
@@ -63,13 +67,13 @@ def products_of_pairs(device: torch.device, Q: Any, rows: NDArray[np.integer], V
     if sparse.issparse(V):
         products = linear_scores(device, Q, rows, V, np.zeros(V.shape[0], dtype=np.float32))
         return np.where(rows < 0, np.float32(0.0), products)
-    vectors = as_tensor(V, device, torch.float32)
+    vectors = as_tensor(V, device, torch.float64)
     products = np.empty(rows.shape, dtype=np.float32)
-    block = max(1, BLOCK_BYTES // (4 * rows.shape[1] * V.shape[1]))
+    block = max(1, BLOCK_BYTES // (8 * rows.shape[1] * V.shape[1]))
     for start in range(0, len(rows), block):
         part = slice(start, start + block)
         found = vectors[as_tensor(np.maximum(rows[part], 0), device, torch.int64)]
-        similar = torch.einsum("qkd,qd->qk", found, as_tensor(Q[part], device, torch.float32))
+        similar = torch.einsum("qkd,qd->qk", found, as_tensor(Q[part], device, torch.float64))
         products[part] = similar.cpu().numpy()
     return np.where(rows < 0, np.float32(0.0), products)
 
@@ -119,14 +123,33 @@ def votes_of_neighbors(
     return np.pad(chosen, missing, constant_values=-1), np.pad(votes, missing)
 
 
-_last: list[Any] = [None, None, None]  # the last inverted index by its rows: prediction asks block by block
+class _LastIndex:
+    """The last inverted index by its rows, on the device: prediction asks block by block, perhaps in several threads.
+
+    It is forgotten with the matrix that it was made from.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.made_from: Any = None
+        self.device: Any = None
+        self.rows: Any = None
+
+    def rows_of(self, postings: Any, device: torch.device) -> Tensor:
+        with self.lock:
+            if self.made_from is None or self.made_from() is not postings or self.device != device:
+                self.rows = None  # so that there are never two on the device
+                self.rows = as_csr(postings.T, device)
+                self.made_from, self.device = ref(postings, self.forget), device
+            return self.rows
+
+    def forget(self, gone: Any) -> None:
+        # Without the lock: the collector may call this in a thread that holds it.
+        if self.made_from is gone:
+            self.made_from = self.rows = None
 
 
-def _rows_of(postings: Any, device: torch.device) -> Tensor:
-    if _last[0] is None or _last[0]() is not postings or _last[1] != device:
-        _last[:] = [ref(postings, lambda _: _last.__setitem__(slice(None), [None] * 3)), device, None]
-        _last[2] = as_csr(postings.T, device)
-    return _last[2]
+_last = _LastIndex()
 
 
 def _best(similarity: Tensor, k: int, leave_out: NDArray[np.integer] | None) -> tuple[Tensor, Tensor]:
@@ -138,7 +161,7 @@ def _best(similarity: Tensor, k: int, leave_out: NDArray[np.integer] | None) -> 
 
 
 def _best_of_ties(votes: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of every row, of equals the lower column: all labels of one neighbour have its vote.
+    """The k largest of every row without negative numbers, of equals the lower column.
 
     The bits of a number that is not negative are ordered as it is; the column fills the bits below.
     """

@@ -1,0 +1,324 @@
+"""NumPy, numba and torch forms of the same primitive give the same answer, at the defaults of that primitive.
+
+The torch forms run here on the processor, which takes the same code as a GPU. Every test states how far the forms may
+differ: bit for bit where both take the same steps in the same order, a few roundings where only the order of a sum
+differs, and the tolerance of the solver where the solvers differ.
+"""
+
+import pkgutil
+from contextlib import contextmanager
+from importlib import import_module
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+import pysldl.device
+import pysldl.kernels
+from pysldl import SLDLClassifier
+from pysldl.datasets import make_asymmetric_multilabel
+from pysldl.decoding import ExactIndex, FeatureNeighborDecoder, LinearRanker
+from pysldl.device import computing_on
+from pysldl.kernels.candidates import score_candidates
+from pysldl.kernels.conjugate import advance, column_dots, turn
+from pysldl.kernels.gaussian_pairs import pair_products as products_of_listed
+from pysldl.kernels.margins import BIAS_FREEDOM, WITHOUT_EVIDENCE, fit_margins
+from pysldl.kernels.mixtures import log_mixture_volumes, mixture_pulls
+from pysldl.kernels.nearest import largest, pair_distances, pair_products
+from pysldl.kernels.postings import heaviest_terms, search_postings
+from pysldl.kernels.problems import rows_of_labels
+from pysldl.kernels.products import sparse_times
+from pysldl.kernels.ranking_hinge import ranking_hinge
+from pysldl.kernels.row_adam import move_rows
+from pysldl.kernels.voting import vote_top
+from pysldl.kernels.walk import walk_on
+from pysldl.mapping import RidgeMapping
+from pysldl.topk import top_k
+
+KERNELS = [import_module(f"pysldl.kernels.{module.name}") for module in pkgutil.iter_modules(pysldl.kernels.__path__)]
+TOL = 0.1  # of the ranker's classifiers, by default
+
+
+@pytest.fixture(params=["numba", "torch"])
+def against_numpy(request, monkeypatch):
+    """Call a function in NumPy and in another form, and return both results."""
+    pytest.importorskip(request.param, reason=f"{request.param} is not installed, so there is no such form to compare")
+
+    @contextmanager
+    def in_numpy():
+        with monkeypatch.context() as patch:
+            for module in KERNELS:
+                if hasattr(module, "compiled"):
+                    patch.setattr(module, "compiled", lambda: False)
+            yield
+
+    @contextmanager
+    def on_torch():
+        import torch
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pysldl.device, "find_device", lambda name: torch.device("cpu"))
+            with computing_on("cuda"):
+                yield
+
+    def call(function):
+        with in_numpy():
+            plain = function()
+        if request.param == "numba":
+            return plain, function()
+        with on_torch():
+            return plain, function()
+
+    call.form = request.param
+    return call
+
+
+@pytest.fixture
+def only_numba(against_numpy):
+    if against_numpy.form != "numba":
+        pytest.skip("this primitive has no torch form")
+    return against_numpy
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Sparse rows with equal values, so that ties happen, and their labels."""
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((300, 80), density=0.15, rng=rng, format="csr", dtype=np.float32)
+    X.data = np.round(X.data, 1)
+    X.eliminate_zeros()
+    Y = sparse.csr_array((rng.random((300, 25)) < 0.1).astype(np.float32))
+    return X, Y
+
+
+@pytest.fixture(scope="module")
+def problems(world):
+    candidates = np.random.default_rng(1).permuted(np.tile(np.arange(25, dtype=np.int32), (300, 1)), axis=1)[:, :12]
+    Y = sparse.csr_array(world[1].multiply(np.arange(25) != 4))  # a label that no row has
+    return rows_of_labels(candidates, Y, everywhere=np.array([2], dtype=np.int32), left_out=np.arange(100, 300))
+
+
+def losses(X, problems, W, bias, C=1.0):
+    """The ranker's objective of every label, written as it stands."""
+    found = np.zeros(len(problems.indptr) - 1)
+    for label in range(len(found)):
+        rows = problems.rows[problems.indptr[label] : problems.indptr[label + 1]]
+        signs = np.where(rows >= 0, 1.0, -1.0)
+        w = W[[label]].toarray().ravel().astype(float)
+        short = np.maximum(0, 1 - signs * (X[np.where(rows >= 0, rows, ~rows)] @ w + bias[label]))
+        found[label] = 0.5 * w @ w + 0.5 * (bias[label] - WITHOUT_EVIDENCE) ** 2 / BIAS_FREEDOM + C * short @ short
+    return found
+
+
+# The ranker's classifiers
+
+
+def test_classifiers_are_solved_to_the_same_tolerance(against_numpy, world, problems):
+    X, _ = world
+    plain, other = against_numpy(lambda: fit_margins(X, problems, min_weight=0.0))
+    if against_numpy.form == "numba":  # the same steps in the same order
+        assert (plain[0] != other[0]).nnz == 0 and (plain[1] == other[1]).all()
+    best = fit_margins(X, problems, min_weight=0.0, tol=1e-4, max_epochs=5000)
+    for W, bias in (plain, other):
+        margins, exact = X @ W.T.toarray() + bias, X @ best[0].T.toarray() + best[1]
+        assert np.abs(margins - exact).max() < 2 * TOL
+        np.testing.assert_allclose(losses(X, problems, W, bias), losses(X, problems, *best), rtol=0.02, atol=1e-4)
+
+
+@pytest.mark.parametrize("C", [0.3, 5.0])
+def test_parameters_of_the_classifiers_mean_the_same(against_numpy, world, problems, C):
+    X, _ = world
+    weights = np.random.default_rng(2).uniform(1, 5, 25).astype(np.float32)
+    settings = {"C": C, "of_positives": weights, "min_weight": 0.2}
+    plain, other = against_numpy(lambda: fit_margins(X, problems, tol=0.01, max_epochs=500, **settings))
+    assert plain[0].nnz and min(np.abs(plain[0].data).min(), np.abs(other[0].data).min()) >= np.float32(0.2)
+    difference = np.abs((plain[0] - other[0]).toarray())
+    assert np.where(difference >= 0.17, 0.0, difference).max() < 0.03  # apart from weights at the edge of min_weight
+    assert (difference >= 0.17).sum() <= 3
+    np.testing.assert_allclose(plain[1], other[1], atol=0.01)
+
+
+def test_unfinished_classifiers_are_told(against_numpy, world, problems):
+    def too_short():
+        with pytest.warns(ConvergenceWarning, match=r"classifiers of \d+ labels did not converge within max_epochs=1"):
+            return fit_margins(world[0], problems, max_epochs=1)
+
+    against_numpy(too_short)
+
+
+def test_a_ranker_without_numba_or_on_a_device_ranks_alike(against_numpy):
+    data = make_asymmetric_multilabel(random_state=0)
+    train, test = slice(0, 400), slice(400, 900)
+    X, seen = sparse.csr_array(data.X, dtype=np.float32), np.asarray(data.Y[train].sum(axis=0)).ravel() > 0
+    Y = data.Y[:, np.flatnonzero(seen)]
+
+    def answers():
+        clf = SLDLClassifier(decoder=FeatureNeighborDecoder(), ranker=LinearRanker(20, n_frequent=5), random_state=0)
+        clf.fit(X[train], Y[train])
+        return clf.predict_topk(X[test], 5)[0], clf.score(X[test], Y[test])
+
+    (plain, plain_score), (other, score) = against_numpy(answers)
+    if against_numpy.form == "numba":  # another solver may turn near-ties, and with them the choice of the vote's power
+        assert (plain == other).all(axis=1).mean() >= 0.999
+    assert score == pytest.approx(plain_score, abs=0.005)
+
+
+# Searches and votes
+
+
+@pytest.mark.parametrize("k", [7, 400])
+@pytest.mark.parametrize("left_out", [False, True])
+def test_search_of_postings(against_numpy, world, k, left_out):
+    X, _ = world
+    rows = np.arange(300) if left_out else None
+    queries, postings = heaviest_terms(X, 5), sparse.csr_array(X.T)
+    plain, other = against_numpy(lambda: search_postings(queries, postings, k, rows))
+    np.testing.assert_allclose(plain[1], other[1], rtol=1e-6, atol=1e-6)
+    if against_numpy.form == "numba":
+        np.testing.assert_array_equal(plain[0], other[0])
+    assert (plain[0] == other[0]).mean() > 0.99  # the order of a sum may turn a tie
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_exact_neighbors(against_numpy, left_out):
+    rng = np.random.default_rng(2)
+    Z = rng.normal(size=(400, 7)).astype(np.float32)
+    Z[200:] = Z[rng.integers(0, 20, 200)]  # twenty rows come many times
+    index, rows = ExactIndex().fit(Z), np.arange(90) if left_out else None
+    plain, other = against_numpy(lambda: index.search(Z[:90], 8, leave_out=rows))
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_allclose(plain[1], other[1], rtol=1e-9, atol=1e-12)
+    plain, other = against_numpy(lambda: index.nearest(index.vectors_[:90], 8, leave_out=rows))
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_allclose(plain[1], other[1], rtol=2e-7)
+
+
+def test_largest(only_numba):
+    values = np.round(np.random.default_rng(3).normal(size=(100, 50)), 1).astype(np.float32)
+    plain, other = only_numba(lambda: largest(values, 9, np.arange(100) % 50))
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_array_equal(plain[1], other[1])
+
+
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_products_of_pairs(against_numpy, world, form):
+    X = world[0] if form == "sparse" else world[0].toarray()
+    pairs = np.random.default_rng(3).integers(-1, 300, (300, 9))
+    plain, other = against_numpy(lambda: pair_products(X, pairs, X))
+    np.testing.assert_allclose(plain, other, rtol=1e-6, atol=1e-6)
+
+
+def test_distances_of_pairs(against_numpy, world):
+    X = world[0].toarray()
+    pairs = np.random.default_rng(3).integers(-1, 300, (300, 9))
+    plain, other = against_numpy(lambda: pair_distances(X.astype(np.float64), pairs, X))
+    np.testing.assert_allclose(plain, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("m", [6, 40])
+def test_votes(against_numpy, world, m):
+    rng = np.random.default_rng(4)
+    neighbors = rng.integers(-1, 300, (50, 9)).astype(np.int32)
+    weights = rng.choice(np.array([0.1, 0.25, 0.3], dtype=np.float32), (50, 9))
+    plain, other = against_numpy(lambda: vote_top(neighbors, weights, world[1], m))
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_array_equal(plain[1], other[1])
+
+
+def test_scores_of_candidates(against_numpy, world):
+    rng = np.random.default_rng(5)
+    W = sparse.random_array((25, 80), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    labels, bias = rng.integers(-1, 25, (300, 6)).astype(np.int32), rng.random(25).astype(np.float32)
+    plain, other = against_numpy(lambda: score_candidates(world[0], labels, W, bias))
+    np.testing.assert_allclose(plain, other, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_of_labels(only_numba, world):
+    candidates = np.random.default_rng(6).integers(-1, 25, (300, 6)).astype(np.int32)
+    plain, other = only_numba(lambda: rows_of_labels(candidates, world[1], everywhere=np.array([3], dtype=np.int32)))
+    np.testing.assert_array_equal(plain.indptr, other.indptr)
+    np.testing.assert_array_equal(plain.rows, other.rows)
+
+
+# Regression and embedding
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_times_dense(only_numba, world, dtype):
+    P = np.random.default_rng(7).normal(size=(80, 6)).astype(dtype)
+    plain, other = only_numba(lambda: sparse_times(world[0], P))
+    np.testing.assert_array_equal(plain, other)
+
+
+def test_conjugate_gradients(only_numba):
+    rng = np.random.default_rng(8)
+    arrays = [rng.normal(size=(500, 4)).astype(np.float32) for _ in range(4)]
+    length, scale = rng.random(4), rng.random(500).astype(np.float32)
+
+    def step():
+        W, residual, direction, image = (array.copy() for array in arrays)
+        told = advance(W, residual, direction, image, length, scale)
+        turn(direction, residual, scale, length)
+        return [W, residual, direction, *told, column_dots(W, residual)]
+
+    for plain, other in zip(*only_numba(step), strict=True):
+        np.testing.assert_allclose(plain, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_ridge_regression(against_numpy, world, form):
+    X = world[0] if form == "sparse" else world[0].toarray()
+    Z = np.random.default_rng(9).normal(size=(300, 5))
+    plain, other = against_numpy(lambda: RidgeMapping(random_state=0).fit(X, Z))
+    np.testing.assert_allclose(plain.coef_, other.coef_, rtol=1e-4, atol=1e-5)
+
+
+def test_walk(only_numba, world):
+    counts = sparse.csr_array(world[1].T @ world[1])
+    P = sparse.csr_array(sparse.diags_array(1 / np.maximum(counts.sum(axis=1), 1)) @ counts, dtype=np.float32)
+    P.sort_indices()
+    labels, values = top_k(P, 6)
+    labels, values = labels.astype(np.int32), np.where(labels < 0, 0.0, values).astype(np.float32)
+    plain, other = only_numba(lambda: walk_on(P, labels, values, 0.5))
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_allclose(plain[1], other[1], rtol=1e-6)
+
+
+def test_mixtures(only_numba):
+    rng = np.random.default_rng(10)
+    mu, variance = rng.normal(size=(30, 12)), rng.uniform(0.5, 2, (30, 12))
+    plain, other = only_numba(lambda: log_mixture_volumes(mu, variance))
+    np.testing.assert_allclose(plain, other, rtol=1e-12, atol=1e-12)
+    S = rng.normal(size=(30, 30))
+    for plain, other in zip(*only_numba(lambda: mixture_pulls(S + S.T, mu, variance)), strict=True):
+        np.testing.assert_allclose(plain, other, rtol=1e-9, atol=1e-9)
+
+
+def test_adam_on_rows(only_numba):
+    rng = np.random.default_rng(11)
+    start, gradient, rows = rng.normal(size=(20, 5)), rng.normal(size=(7, 5)), rng.permutation(20)[:7]
+
+    def step():
+        parameters, first, second = start.copy(), np.zeros((20, 5)), np.zeros((20, 5))
+        move_rows(parameters, first, second, rows, gradient, np.full(7, 0.1))
+        return parameters
+
+    plain, other = only_numba(step)
+    np.testing.assert_allclose(plain, other, rtol=1e-6)
+
+
+def test_hinge_over_rankings(only_numba):
+    rng = np.random.default_rng(12)
+    D, ranking = rng.random((30, 40)), np.stack([rng.permutation(40)[:15] for _ in range(30)]).astype(np.int32)
+    plain, other = only_numba(lambda: ranking_hinge(D, ranking, 0.1))
+    assert plain[0] == pytest.approx(other[0], rel=1e-12)
+    np.testing.assert_array_equal(plain[1], other[1])
+
+
+def test_products_of_listed_rows(only_numba):
+    rng = np.random.default_rng(13)
+    left, right = (rng.integers(-99, 99, (n, 7)).astype(np.float64) for n in (10, 30))  # sums of integers are exact
+    listed = rng.integers(-1, 30, (10, 5))
+    plain, other = only_numba(lambda: products_of_listed(left, right, listed))
+    np.testing.assert_array_equal(plain, other)
