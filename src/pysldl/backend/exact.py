@@ -130,7 +130,7 @@ def round_to_bits(x: Array, bits: int, axis: int | None = None) -> Array:
     return rounded
 
 
-def matmul_exact(A: Array, B: Array, *, slices: int = 1) -> Array:
+def matmul_exact(A: Array, B: Array, *, slices: int = 1, out: Array | None = None) -> Array:
     """``A @ B`` from rounded factors, with the same bits for every order of the sums.
 
     Rows of ``A`` and columns of ``B`` are rounded relative to their largest entry, to about 22 bits for 256 terms.
@@ -141,6 +141,7 @@ def matmul_exact(A: Array, B: Array, *, slices: int = 1) -> Array:
     A : ndarray of shape (n_rows, n_inner), float64
     B : ndarray of shape (n_inner, n_columns), float64
     slices : {1, 2}
+    out : ndarray of shape (n_rows, n_columns), float64, optional
 
     Returns
     -------
@@ -153,7 +154,7 @@ def matmul_exact(A: Array, B: Array, *, slices: int = 1) -> Array:
     """
     bits = product_bits(A.shape[1])
     A_high, B_high = round_to_bits(A, bits, axis=1), round_to_bits(B, bits, axis=0)
-    product = matmul(A_high, B_high)
+    product = matmul(A_high, B_high, out)
     if slices > 1:
         A_low, B_low = round_to_bits(A - A_high, bits, axis=1), round_to_bits(B - B_high, bits, axis=0)
         product += matmul(A_high, B_low)

@@ -25,11 +25,13 @@ __all__ = [
     "TERM_BITS",
     "GaussianTerms",
     "gaussian_terms",
+    "half_cross_terms",
     "js_backward",
     "js_divergence",
     "kl_backward",
     "kl_divergence",
     "kl_of_pairs",
+    "kl_offset",
 ]
 
 Array = NDArray[np.float64]
@@ -111,16 +113,30 @@ def kl_divergence(
            [2.9 , 0.  ]])
     """
     g = mu if isinstance(mu, GaussianTerms) else gaussian_terms(mu, np.asarray(log_var))
-    of_i, of_j = g.second_moment[rows], g.precision
+    divergence = half_cross_terms(g, rows, slices=slices)
+    divergence += kl_offset(g)
+    divergence -= 0.5 * (g.log_volume[rows, None] + g.mu.shape[1])
+    return divergence
+
+
+def half_cross_terms(
+    g: GaussianTerms, rows: slice = slice(None), *, slices: int = 1, out: Array | None = None
+) -> Array:
+    """The part of KL(N_i ‖ N_j) that depends on i and j together, of shape (n_rows, n_labels).
+
+    With :func:`kl_offset` of j added, it orders the labels of every anchor as the divergence does.
+    """
+    of_i = g.second_moment[rows]
     # A power of two brings both halves to one scale, so that one rounding serves both.
     balance = _power_of_two(of_i) / _power_of_two(2.0 * g.mu[rows])
-    left = np.hstack([of_i, (-2.0 * balance) * g.mu[rows]])
-    right = np.hstack([of_j, g.scaled_mu / balance])
-    twice = exact.matmul_exact(left, np.ascontiguousarray(right.T), slices=slices)
-    twice += g.log_volume + g.scaled_norm
-    twice -= g.log_volume[rows, None] + g.mu.shape[1]
-    twice *= 0.5
-    return twice
+    left = np.hstack([0.5 * of_i, -balance * g.mu[rows]])
+    right = np.hstack([g.precision, g.scaled_mu / balance])
+    return exact.matmul_exact(left, right.T, slices=slices, out=out)
+
+
+def kl_offset(g: GaussianTerms) -> Array:
+    """The part of KL(N_i ‖ N_j) that depends on j alone, of shape (n_labels,)."""
+    return 0.5 * (g.log_volume + g.scaled_norm)
 
 
 def kl_backward(

@@ -23,7 +23,15 @@ from pysldl.embedding.base import (
     warn_not_converged,
 )
 from pysldl.embedding.descent import Descent, DescentResult
-from pysldl.embedding.divergence import gaussian_terms, js_backward, js_divergence, kl_backward, kl_divergence
+from pysldl.embedding.divergence import (
+    gaussian_terms,
+    half_cross_terms,
+    js_backward,
+    js_divergence,
+    kl_backward,
+    kl_divergence,
+    kl_offset,
+)
 from pysldl.embedding.graph import Graph, choose_graph
 from pysldl.embedding.hinge import ConsecutiveHinge
 from pysldl.embedding.reach import reached_labels, walk_memory
@@ -371,12 +379,20 @@ class GaussianLabelEmbedding(LabelEmbedding):
         hinge = ConsecutiveHinge(ranking, self.margin, related_closer=not official)
         forward, backward = _DIVERGENCES[self.divergence]
 
+        n_labels = len(ranking)
+        # Written over in every step: fresh memory would cost as much as a third of the arithmetic.
+        D, G = np.empty((n_labels, n_labels)), np.zeros((n_labels, n_labels))
+
         def loss_of(mu: NDArray[Any], log_var: NDArray[Any]) -> tuple[float, list[NDArray[Any]]]:
             terms = gaussian_terms(mu, log_var)
-            D = forward(terms, slices=1)
-            loss, G = hinge(D.T if official else D)
-            gradients = backward(G.T if official else G, terms)
-            return loss / len(mu), [gradient / len(mu) for gradient in gradients]
+            if self.divergence == "kl" and not official:
+                loss, _ = hinge(half_cross_terms(terms, out=D), offset=kl_offset(terms), out=G)
+                gradients = kl_backward(G, terms)
+            else:
+                divergence = forward(terms, slices=1)
+                loss, _ = hinge(divergence.T if official else divergence, out=G)
+                gradients = backward(G.T if official else G, terms)
+            return loss / n_labels, [gradient / n_labels for gradient in gradients]
 
         return loss_of
 

@@ -27,9 +27,18 @@ class ConsecutiveHinge:
         self._margin = margin
         self._sign = 1 if related_closer else -1
 
-    def __call__(self, D: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Loss, and its derivative by the (n_anchors, n_anchors) divergence matrix ``D``: integers from -1 to 1."""
-        return ranking_hinge(D, self._ranking, self._margin, self._sign)
+    def __call__(
+        self,
+        D: NDArray[np.float64],
+        *,
+        offset: NDArray[np.float64] | None = None,
+        out: NDArray[np.float64] | None = None,
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Loss, and its derivative by the (n_anchors, n_anchors) divergence matrix ``D``: integers from -1 to 1.
+
+        ``offset`` and ``out`` are those of :func:`~pysldl.kernels.ranking_hinge.ranking_hinge`.
+        """
+        return ranking_hinge(D, self._ranking, self._margin, self._sign, offset=offset, out=out)
 
 
 def consecutive_violations(

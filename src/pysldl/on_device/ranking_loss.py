@@ -45,11 +45,12 @@ def ranking_loss(device: torch.device, ranking: NDArray[np.int32], margin: float
 
         bits = exact.product_bits(2 * width)
         balance = _power_of_two(moment) / _power_of_two(2.0 * m)
-        left = _rounded(torch.hstack([moment, (-2.0 * balance) * m]), bits, 1)
-        twice = left @ _rounded(torch.hstack([precision, scaled / balance]), bits, 1).T
-        twice += volume + norm
-        twice -= volume[:, None] + width
-        D = 0.5 * (twice.T if official else twice)
+        left = _rounded(torch.hstack([0.5 * moment, -balance * m]), bits, 1)
+        D = left @ _rounded(torch.hstack([precision, scaled / balance]), bits, 1).T
+        D += 0.5 * (volume + norm)
+        if official:  # the divergence in the other direction, of which other parts are constant along a ranking
+            D -= 0.5 * (volume[:, None] + width)
+            D = D.T
 
         ranked = torch.gather(D, 1, order)
         violation = (sign * (ranked[:, :-1] - ranked[:, 1:]) + margin).clamp_min(0)
