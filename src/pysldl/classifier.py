@@ -268,7 +268,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         >>> from sklearn.frozen import FrozenEstimator
         >>> from pysldl import make_sldl
         >>> from pysldl.datasets import make_asymmetric_multilabel
-        >>> data = make_asymmetric_multilabel(n_samples=100, random_state=0)
+        >>> data = make_asymmetric_multilabel(random_state=0)
         >>> clf = make_sldl("paper", embedding__n_components=4)
         >>> short, long = clf.embedding_path(data.Y, n_steps=(5, 10))
         >>> clf.set_params(embedding=FrozenEstimator(long)).fit(data.X, data.Y).embedding_ is long

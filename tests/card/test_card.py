@@ -142,7 +142,7 @@ def test_the_command_line_measures_on_other_rows(folder, data, tmp_path, capsys)
     labels, _ = load_model(folder).predict_topk(test.X, 5)
     assert f">{100 * evaluate(test.Y, labels, ks=(1,))['P@1']:.1f}<" in told and "split test" in told
     assert run(words) == 0
-    assert "as if it had been left out" in page.read_text(encoding="utf-8")
+    assert "held out from the mapping" in page.read_text(encoding="utf-8")
     capsys.readouterr()
     assert run(["inspect", str(folder), "--data", "x.npz"]) == 2
     assert "--card FILE" in capsys.readouterr().err

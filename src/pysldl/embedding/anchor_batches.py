@@ -27,15 +27,17 @@ ROWS_AT_ONCE = 1 << 14
 class Gaussians:
     """Means and log-variances of all labels, with what their divergences need.
 
+    They are kept in the precision in which they are given, single for the sake of memory, and computed with in double.
+
     Attributes
     ----------
-    mu, log_var, precision : ndarrays of shape (n_labels, n_components), float64
+    mu, log_var, precision : ndarrays of shape (n_labels, n_components)
     log_volume, scaled_norm : ndarrays of shape (n_labels,), float64
         Sums of the log-variances and of ``mu² / variance``.
     """
 
     def __init__(self, mu: NDArray[np.floating], log_var: NDArray[np.floating]) -> None:
-        self.mu, self.log_var = mu.astype(np.float64), log_var.astype(np.float64)
+        self.mu, self.log_var = mu.copy(), log_var.copy()
         self.precision = np.empty_like(self.mu)
         self.log_volume, self.scaled_norm = np.empty(len(mu)), np.empty(len(mu))
         for start in range(0, len(mu), ROWS_AT_ONCE):
@@ -43,9 +45,9 @@ class Gaussians:
 
     def refresh(self, rows: Labels) -> None:
         """Bring what is derived up to date after ``rows`` moved."""
-        mu, log_var = self.mu[rows], self.log_var[rows]
-        precision = exact.exp(-log_var)
-        self.precision[rows] = precision
+        mu, log_var = self.mu[rows].astype(np.float64), self.log_var[rows].astype(np.float64)
+        self.precision[rows] = exact.exp(-log_var)
+        precision = self.precision[rows].astype(np.float64)
         self.log_volume[rows] = exact.round_to_bits(log_var, TERM_BITS, axis=1).sum(axis=1)
         self.scaled_norm[rows] = exact.round_to_bits(mu * mu * precision, TERM_BITS, axis=1).sum(axis=1)
 
@@ -74,7 +76,7 @@ def ranking_gradient(
     """
     g = gaussians
     if symmetric:
-        D = js_of_pairs(g.mu, g.precision, g.log_volume, anchors, listed)
+        D = js_of_pairs(g.mu.astype(np.float64), g.precision.astype(np.float64), g.log_volume, anchors, listed)
     else:
         D = _kl_of_listed(g, anchors, listed)
     total, pulls = consecutive_violations(D, margin, there=listed >= 0)
@@ -104,9 +106,10 @@ def _kl_of_listed(g: Gaussians, anchors: Labels, listed: Labels) -> NDArray[np.f
     def rounded(x: NDArray[np.float64]) -> NDArray[np.float32]:
         return exact.round_to_bits(x, bits, axis=1).astype(np.float32)  # exact: so few bits fit
 
-    second_moment = 1.0 / g.precision[anchors] + g.mu[anchors] ** 2
-    twice = pair_products(rounded(second_moment), rounded(g.precision[labels]), places)
-    twice += pair_products(rounded(-2.0 * g.mu[anchors]), rounded(g.mu[labels] * g.precision[labels]), places)
+    mu, precision = g.mu[labels].astype(np.float64), g.precision[labels].astype(np.float64)
+    mu_i, precision_i = g.mu[anchors].astype(np.float64), g.precision[anchors].astype(np.float64)
+    twice = pair_products(rounded(1.0 / precision_i + mu_i * mu_i), rounded(precision), places)
+    twice += pair_products(rounded(-2.0 * mu_i), rounded(mu * precision), places)
     twice += (g.log_volume + g.scaled_norm)[listed]
     twice -= g.log_volume[anchors, None] + g.mu.shape[1]
     return np.where(listed < 0, 0.0, 0.5 * twice)
@@ -118,9 +121,9 @@ def _kl_gradients(
     """Gradients of ``sum(G * KL(anchor ‖ label))`` by ``rows``, where G (n_anchors, n_rows) holds integers."""
     width = g.mu.shape[1]
     bits = exact.MANTISSA - 3 - max(G.shape).bit_length()
-    mu, precision = g.mu[rows], g.precision[rows]
+    mu, precision = g.mu[rows].astype(np.float64), g.precision[rows].astype(np.float64)
     scaled_mu = mu * precision
-    mu_i, variance_i = g.mu[anchors], 1.0 / g.precision[anchors]
+    mu_i, variance_i = g.mu[anchors].astype(np.float64), 1.0 / g.precision[anchors].astype(np.float64)
     to_i = sparse_times(G, exact.round_to_bits(np.hstack([precision, scaled_mu]), bits, axis=0))
     back = sparse.csr_array(G.T)
     to_j = sparse_times(back, exact.round_to_bits(np.hstack([variance_i + mu_i * mu_i, mu_i]), bits, axis=0))
@@ -138,13 +141,14 @@ def _js_gradients(
     g: Gaussians, anchors: Labels, listed: Labels, pulls: NDArray[np.int8], rows: Labels
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The same for the Jensen-Shannon divergence."""
-    of_anchors = js_pull_anchors(pulls.astype(np.float64), g.mu, g.precision, anchors, listed)
+    mu, precision = g.mu.astype(np.float64), g.precision.astype(np.float64)
+    of_anchors = js_pull_anchors(pulls.astype(np.float64), mu, precision, anchors, listed)
     source, slot = np.nonzero(pulls)
     label = listed[source, slot]
     by_label = np.argsort(label, kind="stable")
     source, label, weight = source[by_label], label[by_label], pulls[source, slot][by_label].astype(np.float64)
     starts = np.searchsorted(label, np.append(rows, g.mu.shape[0]))
-    gradients = js_pull_labels(starts, source, weight, rows, g.mu, g.precision, anchors)
+    gradients = js_pull_labels(starts, source, weight, rows, mu, precision, anchors)
     at = np.searchsorted(rows, anchors)
     for gradient, of_anchor in zip(gradients, of_anchors, strict=True):
         gradient[at] += of_anchor

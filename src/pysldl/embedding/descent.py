@@ -11,7 +11,7 @@ from pysldl.progress import Progress, ProgressCallback
 
 __all__ = ["Descent", "DescentResult"]
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Objective = Callable[[list[Array]], tuple[float, list[Array]]]
 
 

@@ -78,8 +78,8 @@ class GaussianLabelEmbedding(LabelEmbedding):
         Of Adam; weight decay is decoupled (AdamW).
     n_steps : int
         Number of Adam steps. It is a regularizer, like the number of epochs of a network: the loss still falls when
-        the steps end, and codes that are trained to its minimum rank worse than those that are not
-        (``docs/method.md`` has the figure).
+        the steps end, and codes that are trained to its minimum need not rank better (``docs/method.md`` has the
+        figure). Of 100, 300 and 1,000, validation rows chose 300 most often.
     tol : float or None
         None takes all steps. A number asks for convergence instead: the descent stops when the lowest loss has not
         fallen by this fraction during ``patience`` steps, and warns where ``n_steps`` ends it before.
@@ -118,11 +118,8 @@ class GaussianLabelEmbedding(LabelEmbedding):
     --------
     >>> from pysldl.datasets import make_asymmetric_multilabel
     >>> data = make_asymmetric_multilabel(random_state=0)
-    >>> embedding = GaussianLabelEmbedding(cooccurrence="count", random_state=0).fit(data.Y)
-    >>> names = data.label_names.tolist()
-    >>> cloud, sky = names.index("cloud"), names.index("sky")
-    >>> divergence = embedding.divergences()
-    >>> bool(divergence[cloud, sky] < divergence[sky, cloud])  # cloud implies sky
+    >>> embedding = GaussianLabelEmbedding(random_state=0).fit(data.Y)
+    >>> data.recovered(embedding.divergences())["direction"] > 0.9  # of 72 planted implications
     True
     """
 
@@ -140,7 +137,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
         discount: float = 0.5,
         learning_rate: float = 1e-2,
         weight_decay: float = 0.0,
-        n_steps: int = 1000,
+        n_steps: int = 300,
         tol: float | None = None,
         patience: int = 50,
         init_scale: float | None = None,
@@ -180,7 +177,7 @@ class GaussianLabelEmbedding(LabelEmbedding):
         anchors, ranked = min(n_labels, self.batch_size), min(n_labels, self.reach + self.tail)
         touched = min(n_labels, anchors * (1 + ranked))
         batch = 40 * self.n_components * touched + 64 * anchors * ranked
-        parameters = 72 * n_labels * self.n_components
+        parameters = 48 * n_labels * self.n_components
         return parameters + batch + walk_memory(n_labels, self.reach, assumed_pairs(n_labels, n_pairs))
 
     def _dense_memory(self, n_labels: int) -> int:

@@ -73,7 +73,7 @@ class VectorLabelEmbedding(LabelEmbedding):
         discount: float = 0.5,
         learning_rate: float = 1e-2,
         weight_decay: float = 0.0,
-        n_steps: int = 1000,
+        n_steps: int = 300,
         tol: float | None = None,
         patience: int = 50,
         init_scale: float = 0.1,

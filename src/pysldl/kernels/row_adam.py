@@ -14,9 +14,9 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 def move_rows(
-    parameters: NDArray[np.float64],
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
+    parameters: NDArray[np.floating],
+    first: NDArray[np.floating],
+    second: NDArray[np.floating],
     rows: NDArray[np.integer],
     gradient: NDArray[np.float64],
     rates: NDArray[np.float64],
@@ -41,10 +41,10 @@ def move_rows(
     if compiled():
         _compiled_move()(parameters, first, second, rows, gradient, rates, shrink)
         return
-    m = first[rows] + (1 - BETA1) * (gradient - first[rows])
-    v = second[rows] + (1 - BETA2) * (gradient * gradient - second[rows])
-    first[rows], second[rows] = m, v
-    parameters[rows] = shrink * parameters[rows] - rates[:, None] * m / (np.sqrt(v) + EPSILON)
+    first[rows] += (1 - BETA1) * (gradient - first[rows])
+    second[rows] += (1 - BETA2) * (gradient * gradient - second[rows])
+    m, v = first[rows].astype(np.float64), second[rows].astype(np.float64)
+    parameters[rows] = shrink * parameters[rows].astype(np.float64) - rates[:, None] * m / (np.sqrt(v) + EPSILON)
 
 
 @cache
@@ -57,8 +57,8 @@ def _compiled_move() -> Any:
             row = rows[at]
             p, m, v, g, rate = parameters[row], first[row], second[row], gradient[at], rates[at]
             for k in range(len(p)):
-                m[k] += (1 - BETA1) * (g[k] - m[k])
-                v[k] += (1 - BETA2) * (g[k] * g[k] - v[k])
-                p[k] = shrink * p[k] - rate * m[k] / (np.sqrt(v[k]) + EPSILON)
+                m[k] = m[k] + (1 - BETA1) * (g[k] - m[k])
+                v[k] = v[k] + (1 - BETA2) * (g[k] * g[k] - v[k])
+                p[k] = shrink * p[k] - rate * np.float64(m[k]) / (np.sqrt(np.float64(v[k])) + EPSILON)
 
     return move
