@@ -140,7 +140,7 @@ def _sure_relations(model: Any) -> list[str] | None:
 
 
 def _sentence(relation: Any) -> str:
-    sentence = f"{relation.source} {getattr(relation, 'verb', 'implies')} {relation.target}"
+    sentence = f"{relation.source} {relation.verb} {relation.target}"
     if relation.kl is None:
         return sentence
     return f"{sentence}, KL {'below' if relation.kl < relation.kl_reverse else 'not below'} the reverse"

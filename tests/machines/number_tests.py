@@ -14,7 +14,6 @@ NUMBERS = (
     "tests/baselines/test_simple.py",
     "tests/persistence/test_golden.py",
     "tests/test_classifier.py",
-    "tests/test_documents.py",
     "tests/test_online.py",
     "tests/test_relations.py",
     "tests/test_standard.py",
