@@ -56,6 +56,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "serving": speed.serving,
     "machines": machines.agreement,
     "gpu-agreement": machines.gpu_agreement,
+    "embedding-digests": machines.embedding_digests,
 }
 BLOCK = re.compile(r"<!-- measured: (?P<name>[\w-]+) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)

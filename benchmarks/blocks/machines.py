@@ -64,3 +64,19 @@ def gpu_agreement(evidence: Evidence) -> str:
     ]
     devices = listed(list(dict.fromkeys(row["device_name"] for row in found.rows)))
     return f"{table(header, rows, left=2)}\n\nOn {devices}. {found.source}"
+
+
+def embedding_digests(evidence: Evidence) -> str:
+    """Digests of the trained Gaussians on several machines."""
+    found = evidence.rows("embedding_digests")
+    if not found:
+        return NOT_RECORDED
+    rows = [
+        [row["dataset"], row["place"], row["numpy"], f"`{row['means']}`", f"`{row['log_variances']}`"]
+        for row in found.rows
+    ]
+    datasets = {row["dataset"] for row in found.rows}
+    digests = {(row["dataset"], row["means"], row["log_variances"]) for row in found.rows}
+    same = "All agree bit for bit." if len(digests) == len(datasets) else "They do not all agree."
+    header = ["data set", "computed on", "NumPy", "digest of the means", "of the log-variances"]
+    return f"{table(header, rows, left=5)}\n\n{same} {found.source}"
