@@ -7,16 +7,12 @@ the versions of the libraries, the processor, its cores and the thread settings.
 import argparse
 import csv
 import io
-import os
-import platform
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from pysldl.experiments.environment import environment as run_environment
 from pysldl.experiments.files import write_atomically
 
 __all__ = ["ENVIRONMENT", "RESULTS", "add_record_option", "environment", "flat", "read_rows", "write_rows"]
@@ -25,16 +21,6 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 
 LIBRARIES = ("pysldl", "numpy", "scipy", "scikit-learn", "numba", "torch")
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "OPENBLAS_CORETYPE",
-    "NPY_DISABLE_CPU_FEATURES",
-    "NUMBA_CPU_NAME",
-    "ATEN_CPU_CAPABILITY",
-)
 ENVIRONMENT = ("date", "commit", "python", *LIBRARIES, "processor", "cores", "thread_settings")
 
 
@@ -103,55 +89,8 @@ def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 @cache
 def environment() -> dict[str, str]:
     """What a record says about the machine, the libraries and their settings, by the names in :data:`ENVIRONMENT`."""
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "commit": _commit(),
-        "python": platform.python_version(),
-        **{name: _version(name) for name in LIBRARIES},
-        "processor": processor_name(),
-        "cores": str(os.cpu_count() or ""),
-        "thread_settings": " ".join(f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ),
-    }
-
-
-def processor_name() -> str:
-    """The model name of the processor, as far as the system tells it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def _commit() -> str:
-    """The commit of the sources, with a plus where they differ from it; nothing outside a clone."""
-    try:
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout.strip()
-        changed = subprocess.run(
-            ["git", "status", "--porcelain", "--untracked-files=no", "--", "src"],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return commit + ("+" if changed else "")
-
-
-def _version(library: str) -> str:
-    if library == "pysldl":
-        import pysldl
-
-        return pysldl.__version__
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return ""
+    noted = run_environment()
+    return {name: noted.get(name, "") for name in ENVIRONMENT}
 
 
 def _identity(row: Mapping[str, Any], key: Sequence[str]) -> tuple[str, ...]:
