@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from machines.number_tests import NUMBERS, TRAINED_LONG
+from machines.number_tests import NUMBERS
 
 ROOT = Path(__file__).resolve().parent.parent
 BESIDE_THE_REPOSITORY = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -24,8 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests and doctests whose outcome depends on arithmetic."""
     for item in items:
         path = item.path.relative_to(ROOT).as_posix()
-        method = getattr(item, "callspec", None) and item.callspec.params.get("name")
-        if path.startswith(NUMBERS) and method not in TRAINED_LONG:
+        if path.startswith(NUMBERS):
             item.add_marker(pytest.mark.numbers)
 
 

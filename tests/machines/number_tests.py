@@ -1,6 +1,6 @@
 """Tests whose outcome depends on arithmetic: what `make test-machines` repeats under other settings of the machine."""
 
-__all__ = ["NUMBERS", "TRAINED_LONG"]
+__all__ = ["NUMBERS"]
 
 NUMBERS = (
     "src/pysldl",
@@ -20,6 +20,3 @@ NUMBERS = (
     "tests/test_topk.py",
 )
 """Files and folders, from the root of the repository; of the package its doctests."""
-
-TRAINED_LONG = ("PACA", "FLEM", "DELA", "CLIF", "KD-TEA", "DXML")
-"""Methods whose contract tests take long. They are left out, since fits.py compares what these methods learn."""
