@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import cache, lru_cache, wraps
+from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -134,7 +134,7 @@ def _pool(process: int, workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "pysldl", initializer=enter)
 
 
-@cache
+@lru_cache(maxsize=1)
 def _blas_libraries(n_modules: int) -> list[Any]:
     """The BLAS libraries that are loaded; looked up again when a module was imported since, which may bring another."""
     return ThreadpoolController().select(user_api="blas").lib_controllers
