@@ -1,15 +1,11 @@
 """What every label embedding shares: a row of numbers per label, and a row's target as their sum."""
 
-import warnings
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +14,7 @@ from pysldl.exceptions import DataError
 from pysldl.labels import as_indicator
 from pysldl.progress import ProgressCallback
 
-__all__ = ["LabelEmbedding", "assumed_pairs", "checked_path", "normal_rows", "seen_labels", "warn_not_converged"]
+__all__ = ["LabelEmbedding", "assumed_pairs", "normal_rows", "seen_labels"]
 
 PAIRS_PER_LABEL = 100
 DRAWN_TOGETHER = 1 << 20
@@ -135,23 +131,3 @@ def normal_rows(
 def assumed_pairs(n_labels: int, n_pairs: int | None) -> int:
     """Entries of the label graph, where nobody counted them."""
     return min(n_labels**2, PAIRS_PER_LABEL * n_labels) if n_pairs is None else min(n_labels**2, n_pairs)
-
-
-def checked_path(n_steps: Sequence[int], tol: float | None) -> list[int]:
-    """Numbers of steps for ``fit_path``: ascending, and not ended by a tolerance."""
-    steps = [int(number) for number in n_steps]
-    if not steps or steps[0] < 0 or any(a >= b for a, b in pairwise(steps)):
-        raise DataError(f"n_steps must be ascending numbers of steps, such as (100, 300, 1000), but is {steps}.")
-    if tol is not None:
-        raise DataError(f"fit_path counts steps, but tol={tol} may end the descent before: set tol=None.")
-    return steps
-
-
-def warn_not_converged(n_steps: int) -> None:
-    """Say that a tolerance was asked for and not reached."""
-    warnings.warn(
-        f"The loss still falls after n_steps={n_steps}: raise n_steps or tol, or set tol=None, for which the number of "
-        "steps is a regularizer and convergence is not asked for.",
-        ConvergenceWarning,
-        stacklevel=4,
-    )

@@ -1,27 +1,18 @@
 """Labels as Gaussians whose divergences follow the label graph: the embedding of the paper."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pysldl.backend import exact
-from pysldl.backend.threads import fixed_order_blas
 from pysldl.device import chosen_device
 from pysldl.embedding.anchor_batches import BatchDescent, Gaussians
-from pysldl.embedding.base import (
-    LabelEmbedding,
-    assumed_pairs,
-    checked_path,
-    normal_rows,
-    seen_labels,
-    warn_not_converged,
-)
+from pysldl.embedding.base import assumed_pairs, normal_rows, seen_labels
 from pysldl.embedding.descent import Descent, DescentResult
 from pysldl.embedding.divergence import (
     gaussian_terms,
@@ -35,10 +26,10 @@ from pysldl.embedding.divergence import (
 from pysldl.embedding.graph import Graph, choose_graph
 from pysldl.embedding.hinge import ConsecutiveHinge
 from pysldl.embedding.reach import reached_labels, walk_memory
+from pysldl.embedding.trained import TrainedLabelEmbedding
 from pysldl.embedding.transfer import Weighting, cooccurrence, rank_labels, transfer_matrix, transfer_rows
 from pysldl.embedding.truncated import TruncatedRanking
 from pysldl.exceptions import DataError
-from pysldl.labels import as_indicator
 from pysldl.memory import require_memory
 from pysldl.progress import ProgressCallback
 
@@ -51,7 +42,7 @@ PLACED_TOGETHER, REFERENCES, SETTLING_STEPS = 32, 128, 200
 SAME_FREQUENCY = 32
 
 
-class GaussianLabelEmbedding(LabelEmbedding):
+class GaussianLabelEmbedding(TrainedLabelEmbedding):
     """Each label as a diagonal Gaussian, whose KL divergences order the other labels as a random walk does.
 
     Each label is an anchor once: going down its ranking of the remaining labels, each one should be
@@ -183,36 +174,6 @@ class GaussianLabelEmbedding(LabelEmbedding):
     def _dense_memory(self, n_labels: int) -> int:
         return 64 * n_labels**2 + 160 * n_labels * self.n_components
 
-    def fit_path(self, Y: Any, n_steps: Sequence[int], *, memory_limit: int | str | None = None) -> list[Self]:
-        """Fitted embeddings for several numbers of steps, from one descent.
-
-        Parameters
-        ----------
-        Y : indicator of shape (n_samples, n_labels)
-        n_steps : sequence of int
-            Ascending.
-        memory_limit : int or str, optional
-            As in :meth:`fit`.
-
-        Returns
-        -------
-        list of GaussianLabelEmbedding
-            The same, bit for bit, as fitting with each number of steps.
-        """
-        n_steps = checked_path(n_steps, self.tol)
-        longest = clone(self).set_params(n_steps=n_steps[-1])
-        with fixed_order_blas():
-            Y = as_indicator(Y)
-            seen = seen_labels(Y)
-            result = longest._descend(Y, seen, None, memory_limit, n_steps)
-            fitted = []
-            for number, parameters in zip(n_steps, result.path, strict=True):
-                embedding = clone(self).set_params(n_steps=number)
-                embedding.graph_ = longest.graph_
-                embedding._keep(Y.shape[1], seen, DescentResult(parameters, result.losses[:number], None))
-                fitted.append(embedding)
-        return fitted
-
     def divergences(self, anchors: NDArray[np.integer] | None = None) -> NDArray[np.float64]:
         """KL(N_i ‖ N_j) of the learned Gaussians; [i, j] small and [j, i] large reads "i implies j".
 
@@ -232,19 +193,12 @@ class GaussianLabelEmbedding(LabelEmbedding):
         require_memory(24 * n_labels**2, f"The matrix of divergences between {n_labels} labels", advice)
         return kl_divergence(self.components_[rows], self.log_variances_[rows])
 
-    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
+    def _keep(self, Y: sparse.csr_array, result: DescentResult) -> None:
         seen = seen_labels(Y)
-        result = self._descend(Y, seen, progress, memory_limit)
-        self._keep(Y.shape[1], seen, result)
-        if result.converged is False:
-            warn_not_converged(self.n_steps)
-
-    def _keep(self, n_labels: int, seen: NDArray[np.intp], result: DescentResult) -> None:
-        """Take the end of a descent over the ``seen`` labels for the fitted state."""
         mu, log_var = result.parameters
         if self.objective == "official":
             log_var = exact.log(np.maximum(log_var, SMALLEST_VARIANCE))
-        self.components_ = np.zeros((n_labels, self.n_components), dtype=np.float32)
+        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
         self.log_variances_ = np.zeros_like(self.components_)
         self.components_[seen] = mu
         self.log_variances_[seen] = log_var
@@ -253,12 +207,12 @@ class GaussianLabelEmbedding(LabelEmbedding):
     def _descend(
         self,
         Y: sparse.csr_array,
-        seen: NDArray[np.intp],
         progress: ProgressCallback | None,
         memory_limit: int | str | None,
         path: Sequence[int] = (),
     ) -> DescentResult:
-        """Draw the Gaussians of the ``seen`` labels and move them; variances in place of log-variances if official."""
+        """Draw the Gaussians and move them; variances take the place of log-variances if official."""
+        seen = seen_labels(Y)
         rng = check_random_state(self.random_state)
         mu = normal_rows(rng, self._scale(), (Y.shape[1], self.n_components), seen)
         self.graph_ = self._graph_for(seen.size, memory_limit)

@@ -1,29 +1,21 @@
 """Labels as plain vectors: the ablation "without Gaussian embedding"."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from pysldl.backend.threads import fixed_order_blas, matmul
-from pysldl.embedding.base import (
-    LabelEmbedding,
-    assumed_pairs,
-    checked_path,
-    normal_rows,
-    seen_labels,
-    warn_not_converged,
-)
+from pysldl.backend.threads import matmul
+from pysldl.embedding.base import assumed_pairs, normal_rows, seen_labels
 from pysldl.embedding.descent import Descent, DescentResult
 from pysldl.embedding.graph import choose_graph
 from pysldl.embedding.reach import reached_labels, walk_memory
+from pysldl.embedding.trained import TrainedLabelEmbedding
 from pysldl.embedding.transfer import Weighting, cooccurrence, transfer_matrix
 from pysldl.kernels.products import sparse_times
-from pysldl.labels import as_indicator
 from pysldl.progress import ProgressCallback
 
 __all__ = ["VectorLabelEmbedding"]
@@ -32,7 +24,7 @@ Array = NDArray[np.float64]
 Loss = Callable[[Array, Array], tuple[float, Array, Array]]
 
 
-class VectorLabelEmbedding(LabelEmbedding):
+class VectorLabelEmbedding(TrainedLabelEmbedding):
     """Label vectors whose inner products reproduce the transfer matrix in the least squares sense.
 
     The paper replaces "latent multivariate Gaussian distributions" and the ranking loss "with latent embedding vectors
@@ -106,30 +98,6 @@ class VectorLabelEmbedding(LabelEmbedding):
         return (
             vectors + 32 * n_labels * self.reach + walk_memory(n_labels, self.reach, assumed_pairs(n_labels, n_pairs))
         )
-
-    def fit_path(self, Y: Any, n_steps: Sequence[int], *, memory_limit: int | str | None = None) -> list[Self]:
-        """Fitted embeddings for several numbers of steps, from one descent.
-
-        See :meth:`GaussianLabelEmbedding.fit_path <pysldl.embedding.GaussianLabelEmbedding.fit_path>`.
-        """
-        n_steps = checked_path(n_steps, self.tol)
-        longest = clone(self).set_params(n_steps=n_steps[-1])
-        with fixed_order_blas():
-            Y = as_indicator(Y)
-            result = longest._descend(Y, None, memory_limit, n_steps)
-            fitted = []
-            for number, parameters in zip(n_steps, result.path, strict=True):
-                embedding = clone(self).set_params(n_steps=number)
-                embedding.graph_ = longest.graph_
-                embedding._keep(Y, DescentResult(parameters, result.losses[:number], None))
-                fitted.append(embedding)
-        return fitted
-
-    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
-        result = self._descend(Y, progress, memory_limit)
-        self._keep(Y, result)
-        if result.converged is False:
-            warn_not_converged(self.n_steps)
 
     def _keep(self, Y: sparse.csr_array, result: DescentResult) -> None:
         self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
