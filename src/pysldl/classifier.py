@@ -230,6 +230,7 @@ class SLDLClassifier(StagedAnswers, OnlineLearning):
         rng: np.random.RandomState,
     ) -> None:
         """Train the ranker on left-out candidates, and calibrate its scores on the rows that it held out."""
+        ranker.check_parameters()
         shape = (Y.shape[0], min(ranker.n_candidates, Y.shape[1]))
         labels, votes = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32)
         for start in range(0, shape[0], self._rows_at_once()):

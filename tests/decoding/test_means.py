@@ -8,6 +8,7 @@ from sklearn.preprocessing import normalize
 from pysldl import SLDLClassifier
 from pysldl.decoding import FeatureNeighborDecoder, LinearRanker
 from pysldl.decoding.means import LabelMeans
+from pysldl.kernels import compiled
 from pysldl.kernels.problems import each_once
 from pysldl.metrics import evaluate, inverse_propensity
 from pysldl.persistence import load_model
@@ -87,7 +88,8 @@ def test_one_row_is_answered_as_many_are(world, tmp_path):
     loaded = load_model(tmp_path / "model")
     many = clf.decision_function(X[1200:1210])
     for row in range(10):
-        assert (loaded.decision_function(X[[1200 + row]]) == many[[row]]).all()
+        alone = loaded.decision_function(X[[1200 + row]])
+        np.testing.assert_allclose(alone, many[[row]], rtol=0 if compiled() else 1e-4, atol=0 if compiled() else 1e-5)
 
 
 def test_labels_that_come_later_are_found_by_their_words(world):

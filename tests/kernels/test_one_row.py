@@ -65,7 +65,11 @@ def test_scores_of_candidates(features):
     bias = rng.normal(size=25).astype(np.float32)
     labels = rng.integers(-1, 25, (201, 6), dtype=np.int32)
     alone = [(score_candidates(features[[row]], labels[[row]], W, bias),) for row in range(201)]
-    same((score_candidates(features, labels, W, bias),), alone)
+    together = score_candidates(features, labels, W, bias)
+    if compiled():
+        same((together,), alone)
+    else:  # SciPy adds up many rows in another order than one
+        np.testing.assert_allclose(together, np.concatenate([scores for (scores,) in alone]), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

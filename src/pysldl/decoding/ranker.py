@@ -96,6 +96,15 @@ class LinearRanker(Stage):
         self.min_weight = min_weight
         self.held_out = held_out
 
+    def check_parameters(self) -> None:
+        """An error where a parameter has a value that cannot be used."""
+        if not self.n_candidates >= 1:
+            raise DataError(f"n_candidates must be at least 1, but is {self.n_candidates!r}.")
+        if self.n_typical is not None and not self.n_typical >= 0:
+            raise DataError(f"n_typical must be 0 or more, or None, but is {self.n_typical!r}.")
+        if self.propensity is not None and np.shape(self.propensity) != (2,):
+            raise DataError(f"propensity must be two numbers, such as (0.55, 1.5), but is {self.propensity!r}.")
+
     def fit(
         self,
         X: sparse.csr_array,
@@ -115,12 +124,7 @@ class LinearRanker(Stage):
         rng : RandomState
             Draws the held-out rows, which are kept as ``held_rows_``.
         """
-        if not self.n_candidates >= 1:
-            raise DataError(f"n_candidates must be at least 1, but is {self.n_candidates!r}.")
-        if self.n_typical is not None and not self.n_typical >= 0:
-            raise DataError(f"n_typical must be 0 or more, or None, but is {self.n_typical!r}.")
-        if self.propensity is not None and np.shape(self.propensity) != (2,):
-            raise DataError(f"propensity must be two numbers, such as (0.55, 1.5), but is {self.propensity!r}.")
+        self.check_parameters()
         say_what_is_missing()
         held = rng.permutation(X.shape[0])[: max(1, min(self.held_out, X.shape[0] // 10))]
         self.frequent_ = self._frequent(Y, labels[held], Y[held])

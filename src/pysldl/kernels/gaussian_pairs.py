@@ -18,7 +18,7 @@ __all__ = ["TERM_BITS", "js_of_pairs", "js_pull_anchors", "js_pull_labels", "kl_
 
 TERM_BITS = 40  # of what is only added up: sums of 4,096 such terms are exact
 PAIRS_AT_ONCE = 1 << 14
-PLAIN_BLOCK = 1 << 21  # numbers of a temporary of the plain twins
+PLAIN_BLOCK = 1 << 18  # numbers of a temporary of the plain twins
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.integer]
