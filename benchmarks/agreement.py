@@ -23,7 +23,7 @@ from typing import Any
 from data import add_data_options, open_dataset, text_features, training_and_test_rows
 from fingerprints import Agreement, Fingerprint, compare, fingerprint, read_fingerprint, write_fingerprint
 from machine_settings import MachineSetting, choose_settings, environment, run_under
-from pysldl.display import text_table
+from pysldl.inspection.display import text_table
 from records import add_record_option, write_rows
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -17,7 +17,7 @@ from data import add_data_options, open_dataset, training_and_test_rows
 from measuring import Clock, answer, measured_apart
 from pysldl import make_sldl
 from pysldl.datasets import make_asymmetric_multilabel
-from pysldl.experiments.tables import Cell, Row, Table
+from pysldl.experiments.report.tables import Cell, Row, Table
 from pysldl.metrics import evaluate, inverse_propensity
 from records import add_record_option, write_rows
 from stages import stages_watched

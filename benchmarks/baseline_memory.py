@@ -56,10 +56,10 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     from scipy import sparse
 
     from pysldl.baselines import BASELINES
-    from pysldl.baselines.rows import Rows
+    from pysldl.baselines.torch_training.dense_batches import Rows
     from pysldl.datasets import load_dataset
-    from pysldl.experiments.peak import peak_mb
-    from pysldl.experiments.protocol import Protocol
+    from pysldl.experiments.run.memory_usage import peak_mb
+    from pysldl.experiments.run.protocol import Protocol
 
     (method,), (times,) = options.methods, options.times
     dataset = load_dataset(options.data, options.data_dir)

@@ -27,7 +27,7 @@ def main() -> None:
     add_record_option(parser, "baseline_step.csv")
     options = parser.parse_args()
     for method in options.methods:
-        as_asked = mock.patch("pysldl.baselines.flows.compiled", return_value=False)
+        as_asked = mock.patch("pysldl.baselines.paca.flows.has_numba", return_value=False)
         with as_asked if options.plain else nullcontext():
             seconds = step_seconds(method, options.labels, options.steps, options.half)
         found = {"method": method, "labels": options.labels, "half": options.half, "seconds": seconds}
@@ -46,8 +46,8 @@ def step_seconds(method: str, n_labels: int, n_steps: int, half: bool) -> float:
     from scipy import sparse
 
     from pysldl.baselines import BASELINES
-    from pysldl.baselines.rows import Rows
-    from pysldl.experiments.threads import one_thread
+    from pysldl.baselines.torch_training.dense_batches import Rows
+    from pysldl.experiments.run.threads import one_thread
 
     rng = np.random.default_rng(0)
     X = rng.random((BATCH, N_FEATURES), dtype=np.float32)

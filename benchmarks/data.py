@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
 from pysldl.datasets import Dataset, load_dataset, read_dataset
-from pysldl.experiments.protocol import Protocol
-from pysldl.experiments.runner import Source
+from pysldl.experiments.run.protocol import Protocol
+from pysldl.experiments.run.runner import Source
 
 __all__ = ["add_data_options", "open_as_in_experiments", "open_dataset", "text_features", "training_and_test_rows"]
 

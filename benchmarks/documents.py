@@ -17,7 +17,7 @@ from pathlib import Path
 from blocks import comparison, embedding, figures, machines, readme, reproduction, speed
 from blocks.evidence import Evidence
 from blocks.text import wrapped
-from pysldl.experiments.files import write_atomically
+from pysldl._utils.files import write_atomically
 from records import RESULTS, ROOT
 
 BLOCKS: dict[str, Callable[[Evidence], str]] = {

@@ -12,8 +12,8 @@ from typing import Any
 
 from data import add_data_options, open_as_in_experiments, training_and_test_rows
 from gpu import device_name
+from pysldl.backend.device import use_device
 from pysldl.datasets import Dataset
-from pysldl.device import computing_on
 from pysldl.embedding import GaussianLabelEmbedding
 from records import add_record_option, environment, write_rows
 
@@ -24,7 +24,7 @@ N_STEPS = 1000
 def measure(dataset: Dataset, device: str) -> dict[str, Any]:
     """Fit on a device; the digests of means and log-variances."""
     train, _ = training_and_test_rows(dataset, 0)
-    with computing_on(device):
+    with use_device(device):
         embedding = GaussianLabelEmbedding(n_steps=N_STEPS, random_state=0).fit(dataset.Y[train])
     return {
         "dataset": dataset.name,

@@ -14,7 +14,7 @@ import numpy as np
 
 from pysldl.exceptions import DataError
 from pysldl.metrics import evaluate, inverse_propensity
-from pysldl.persistence.encoding import Encoder
+from pysldl.persistence.encoding import TreeEncoder
 
 __all__ = ["Agreement", "Fingerprint", "compare", "digests", "fingerprint", "read_fingerprint", "write_fingerprint"]
 
@@ -75,7 +75,7 @@ class Agreement:
 
 def digests(model: Any) -> dict[str, str]:
     """SHA-256 of each array of a fitted estimator, and under "the rest" that of its numbers, names and parameters."""
-    encoder = Encoder()
+    encoder = TreeEncoder()
     tree = encoder.estimator(model)
     found = {
         name: hashlib.sha256(

@@ -17,11 +17,12 @@ import numpy as np
 from data import open_dataset, text_features
 from measuring import Clock
 from pysldl import SLDLClassifier
-from pysldl.decoding import FeatureNeighborDecoder, JointNeighborDecoder, LinearRanker, NeighborDecoder
+from pysldl.decoding import FeatureNeighborDecoder, JointNeighborDecoder, NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding, RandomLabelEmbedding
 from pysldl.exceptions import SLDLWarning
 from pysldl.mapping import RidgeMapping
 from pysldl.metrics import evaluate, inverse_propensity
+from pysldl.ranking import LinearRanker
 from records import add_record_option, write_rows
 from stages import stages_watched
 
@@ -124,9 +125,9 @@ def main() -> None:
     if options.torch_on_cpu:
         import torch
 
-        import pysldl.device
+        import pysldl.backend.device
 
-        pysldl.device.find_device = lambda name: torch.device("cpu")
+        pysldl.backend.device.find_device = lambda name: torch.device("cpu")
     started = time.perf_counter()
     for name in options.datasets:
         data = text_features(open_dataset(name, options.data_dir))

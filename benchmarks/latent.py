@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from data import add_data_options, open_dataset, text_features
-from pysldl.decoding import ExactIndex, FaissIndex
-from pysldl.decoding.index import unit_vectors
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import SLDLError
 from pysldl.mapping import RidgeMapping
+from pysldl.neighbors import ExactIndex, FaissIndex
+from pysldl.neighbors.exact import unit_vectors
 from records import add_record_option, write_rows
 
 MAPPINGS = {
@@ -86,7 +86,7 @@ def main() -> None:
                 tell({"data": name, "index": title, "error": str(error)})
                 continue
             _, spent = timed(
-                lambda index=index, codes=codes, rows=everyone: index.nearest(codes, NEIGHBORS, leave_out=rows)
+                lambda index=index, codes=codes, rows=everyone: index.nearest(codes, NEIGHBORS, exclude=rows)
             )
             told = {"build": built["seconds"], "recall": getattr(index, "recall_", 1.0)}
             tell({"data": name, "index": title, **told, **spent})

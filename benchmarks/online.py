@@ -16,8 +16,8 @@ from scipy import sparse
 
 from data import add_data_options, open_dataset, text_features
 from measuring import Clock, answer, measured_apart
-from pysldl.by_size import for_size
 from pysldl.embedding.base import LabelEmbedding
+from pysldl.estimator.size_dispatch import for_size
 from records import add_record_option, write_rows
 from specification import check_preset, read_preset
 

@@ -1,4 +1,4 @@
-"""Figures of the benchmarks. Shape and hatch say all that colour does, so they can be read in grey."""
+"""Figures of the benchmarks. Shape and hatch say all that color does, so they can be read in gray."""
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

@@ -17,8 +17,8 @@ from scipy import stats
 
 from pysldl.datasets import SyntheticDataset, make_asymmetric_multilabel
 from pysldl.embedding import GaussianLabelEmbedding
-from pysldl.experiments.tables import Cell, Row, Table
-from pysldl.relations import SURE, RelationFinder, direction_confidence
+from pysldl.experiments.report.tables import Cell, Row, Table
+from pysldl.inspection.relations import SURE, RelationFinder, direction_confidence
 from records import add_record_option, write_rows
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -27,7 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 SCHEDULES: dict[str, dict[str, Any]] = {
     "trained": {},
-    "trained, truncated rankings": {"graph": "sparse", "reach": 16, "tail": 8, "batch_size": 32},
+    "trained, truncated rankings": {"graph": "sparse", "n_walk_labels": 16, "n_negatives": 8, "batch_size": 32},
     "fifty steps at 1e-3": {"learning_rate": 1e-3, "n_steps": 50, "tol": None},
 }
 COUNTS = "counts of rows"

@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pysldl.experiments.environment import environment as run_environment
-from pysldl.experiments.files import write_atomically
+from pysldl._utils.files import write_atomically
+from pysldl.experiments.run.environment import environment as run_environment
 
 __all__ = ["ENVIRONMENT", "RESULTS", "add_record_option", "environment", "flat", "read_rows", "write_rows"]
 

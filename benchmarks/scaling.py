@@ -17,9 +17,9 @@ from scipy import sparse
 
 from measuring import Clock, WorkerError, answer, measured_apart
 from pysldl import SLDLClassifier
-from pysldl.by_size import for_size
-from pysldl.experiments.files import slug, write_atomically
-from pysldl.experiments.tables import Cell, Row, Table, write_table
+from pysldl._utils.files import slug, write_atomically
+from pysldl.estimator.size_dispatch import for_size
+from pysldl.experiments.report.tables import Cell, Row, Table, write_table
 from pysldl.metrics import evaluate
 from records import add_record_option, write_rows
 from specification import check_preset, read_preset
@@ -134,7 +134,16 @@ def as_row(run: dict[str, Any]) -> dict[str, Any]:
         f"fit_{stage}_s": run["stages"].get(f"fit/{stage}", {"seconds": None})["seconds"]
         for stage in ("embedding", "mapping", "decoder", "ranker")
     }
-    kept = ("n_labels", "n_labels_seen", "n_assignments", "n_nonzeros", "fit_s", "predict_s", "peak_mb", "warm_up_s")
+    kept = (
+        "n_labels",
+        "n_labels_seen",
+        "n_assignments",
+        "n_nonzeros",
+        "fit_s",
+        "predict_s",
+        "peak_mb",
+        "warm_up_s",
+    )
     return {
         **{key: run[key] for key in kept},
         **stages,

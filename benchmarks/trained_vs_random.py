@@ -11,8 +11,8 @@ from pysldl import SLDLClassifier
 from pysldl.datasets import Dataset
 from pysldl.decoding import NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding, RandomLabelEmbedding
-from pysldl.experiments.significance import paired_p_value
-from pysldl.experiments.tables import Cell, Row, Table
+from pysldl.experiments.report.tables import Cell, Row, Table
+from pysldl.experiments.stats.significance import paired_p_value
 from pysldl.metrics import evaluate, inverse_propensity
 from records import add_record_option, write_rows
 

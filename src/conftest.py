@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = ["conftest.py", *([] if find_spec("triton") else ["pysldl/baselines/sigmoidal_gpu.py"])]
+collect_ignore = ["conftest.py", *([] if find_spec("triton") else ["pysldl/baselines/paca/sigmoidal_gpu.py"])]

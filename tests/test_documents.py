@@ -23,7 +23,7 @@ EXAMPLES = {
 @pytest.fixture(scope="module")
 def known():
     """What examples speak of without making it."""
-    texts = ["clouds over the sea", "rain from grey clouds", "a cat on a mat", "cats and dogs"] * 60
+    texts = ["clouds over the sea", "rain from gray clouds", "a cat on a mat", "cats and dogs"] * 60
     labels = [["cloud", "sky", "sea"], ["rain", "cloud", "sky"], ["cat"], ["cat", "dog"]] * 60
     data = make_asymmetric_multilabel(n_samples=200, random_state=0)
     return {

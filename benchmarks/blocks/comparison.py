@@ -7,8 +7,8 @@ import numpy as np
 
 from blocks.evidence import BASELINES, CONTROLS, DATASETS, EARLIER, METRICS, PAPER_METHODS, REFERENCE, Evidence
 from blocks.text import NOT_RECORDED, listed, number, table
-from pysldl.experiments.results import Scores
-from pysldl.experiments.significance import RankTest, compare_folds, rank_test
+from pysldl.experiments.stats.results import Scores
+from pysldl.experiments.stats.significance import RankTest, compare_folds, rank_test
 
 ROMAN = ("III", "IV", "V", "VI", "VII", "VIII", "IX", "X")
 OURS = (REFERENCE, "w/o GE", "w/o AC", "random", "identity", "accurate")

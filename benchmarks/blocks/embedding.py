@@ -9,7 +9,7 @@ import numpy as np
 
 from blocks.evidence import Evidence, Rows
 from blocks.text import NOT_RECORDED, listed, number, table
-from pysldl.experiments.significance import paired_p_value
+from pysldl.experiments.stats.significance import paired_p_value
 
 STEP_METRIC = "PSP@5"
 GAUSSIANS = ("trained", "trained, truncated rankings", "fifty steps at 1e-3")

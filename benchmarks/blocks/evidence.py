@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pysldl.experiments.published import read_published
-from pysldl.experiments.results import Summary
+from pysldl.experiments.stats.published import read_published
+from pysldl.experiments.stats.results import Summary
 from records import RESULTS, read_rows
 
 __all__ = [
@@ -143,7 +143,7 @@ class Evidence:
         if not (self.folder / "reproduction" / name / "settings.json").is_file():
             return None
         if (name, selection) not in self._exports:
-            from pysldl.experiments.archive import read_export
+            from pysldl.experiments.run.archive import read_export
 
             self._exports[name, selection] = read_export(self.folder / "reproduction" / name, selection)
         return self._exports[name, selection]
@@ -160,7 +160,7 @@ class Evidence:
         """The protocol of an export, or None."""
         if not (self.folder / "reproduction" / name / "settings.json").is_file():
             return None
-        from pysldl.experiments.archive import Archive
+        from pysldl.experiments.run.archive import Archive
 
         return Archive.read(self.folder / "reproduction" / name).protocol
 

@@ -10,7 +10,7 @@ from typing import Any
 from blocks import comparison, embedding
 from blocks.evidence import DATASETS, REFERENCE, Evidence
 from blocks.text import NOT_RECORDED
-from pysldl.experiments.figures import critical_difference_diagram, parameter_curves, theorem_bars
+from pysldl.experiments.report.figures import critical_difference_diagram, parameter_curves, theorem_bars
 
 CURVE_METRIC = "P@5"
 

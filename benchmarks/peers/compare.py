@@ -20,9 +20,9 @@ from environments import PEERS
 from data import add_data_options, open_dataset, text_features
 from measuring import WorkerError, measured_apart
 from pictures import draw_comparison
+from pysldl._utils.files import slug, write_atomically
 from pysldl.datasets import Dataset, write_xc
-from pysldl.experiments.files import slug, write_atomically
-from pysldl.experiments.tables import Cell, Row, Table, write_table
+from pysldl.experiments.report.tables import Cell, Row, Table, write_table
 from pysldl.metrics import evaluate, inverse_propensity
 from records import add_record_option, write_rows
 from specification import check_preset
@@ -35,7 +35,7 @@ CONTROLS = {
     "random codes": RANKED.format("RandomLabelEmbedding(128)", "NeighborDecoder(100)"),
     "trained Gaussians": RANKED.format("GaussianLabelEmbedding(128, cooccurrence='count')", "NeighborDecoder(100)"),
     "random codes and features": RANKED.format("RandomLabelEmbedding(128)", "JointNeighborDecoder(100)"),
-    "features and label means": "accurate(ranker=LinearRanker(75, n_typical=25))",
+    "features and label means": "accurate(ranker=LinearRanker(75, n_centroid_candidates=25))",
 }
 SYSTEMS = (*PEERS, "fast", "accurate", *CONTROLS)
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")

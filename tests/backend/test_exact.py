@@ -23,7 +23,7 @@ def test_compiled_and_plain_exponentials_have_the_same_bits(monkeypatch):
     pytest.importorskip("numba")
     x = RNG.normal(scale=5.0, size=(300, 70))
     compiled = exp(x)
-    monkeypatch.setattr(pysldl.backend.exact, "compiled", lambda: False)
+    monkeypatch.setattr(pysldl.backend.exact, "has_numba", lambda: False)
     assert (compiled == exp(x)).all()
 
 
@@ -65,12 +65,12 @@ def test_two_slices_are_close_to_double_precision():
 @pytest.mark.parametrize("graph", ["dense", "sparse"])
 def test_gaussians_have_the_same_bits_without_a_compiler(graph, monkeypatch):
     Y = (RNG.random((80, 30)) < 0.15).astype(float)
-    embedding = GaussianLabelEmbedding(12, graph=graph, reach=8, tail=4, n_steps=60, random_state=0)
+    embedding = GaussianLabelEmbedding(12, graph=graph, n_walk_labels=8, n_negatives=4, n_steps=60, random_state=0)
     compiled = embedding.fit(Y)
     means, spread = compiled.components_.copy(), compiled.log_variances_.copy()
     for name, module in list(sys.modules.items()):
-        if name.startswith("pysldl.") and hasattr(module, "compiled"):
-            monkeypatch.setattr(module, "compiled", lambda: False)
+        if name.startswith("pysldl.") and hasattr(module, "has_numba"):
+            monkeypatch.setattr(module, "has_numba", lambda: False)
     plain = embedding.fit(Y)
     assert (plain.components_ == means).all() and (plain.log_variances_ == spread).all()
 
@@ -78,8 +78,10 @@ def test_gaussians_have_the_same_bits_without_a_compiler(graph, monkeypatch):
 @pytest.mark.parametrize("graph", ["dense", "sparse"])
 def test_a_path_holds_the_fits_with_each_number_of_steps(graph):
     Y = (RNG.random((60, 20)) < 0.2).astype(float)
-    embedding = GaussianLabelEmbedding(6, graph=graph, reach=6, tail=3, batch_size=8, random_state=0)
+    embedding = GaussianLabelEmbedding(6, graph=graph, n_walk_labels=6, n_negatives=3, batch_size=8, random_state=0)
     for number, found in zip((0, 5, 40), embedding.fit_path(Y, (0, 5, 40)), strict=True):
-        alone = GaussianLabelEmbedding(6, graph=graph, reach=6, tail=3, batch_size=8, n_steps=number, random_state=0)
+        alone = GaussianLabelEmbedding(
+            6, graph=graph, n_walk_labels=6, n_negatives=3, batch_size=8, n_steps=number, random_state=0
+        )
         assert (alone.fit(Y).components_ == found.components_).all()
         assert found.n_steps == number and found.losses_ == alone.losses_

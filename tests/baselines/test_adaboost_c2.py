@@ -7,11 +7,12 @@ from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from pysldl.baselines import AdaBoostC2, adaboost_c2, platt
-from pysldl.baselines.adaboost_c2 import boost
-from pysldl.baselines.chain_kernel import KernelChain
-from pysldl.baselines.chain_linear import LinearChain, solve_chain
-from pysldl.baselines.platt import fit_sigmoids
+from pysldl.baselines import AdaBoostC2
+from pysldl.baselines.adaboost_c2 import classifier, platt
+from pysldl.baselines.adaboost_c2.classifier import boost
+from pysldl.baselines.adaboost_c2.linear_chain import LinearChain, solve_chain
+from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
+from pysldl.baselines.adaboost_c2.svm_chain import KernelChain
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.exceptions import DataError, MemoryLimitError
 from pysldl.metrics import evaluate
@@ -29,13 +30,13 @@ def problem():
 
 def test_three_rows_by_hand():
     # Weights 1/3 each, row 0 wrong: error 1/3, alpha = ln(2)/2.
-    # Unnormalised: wrong 1/3 * sqrt 2, right 1/3 / sqrt 2, in the ratio 2 : 1 : 1.
+    # Unnormalized: wrong 1/3 * sqrt 2, right 1/3 / sqrt 2, in the ratio 2 : 1 : 1.
     weights = np.full((3, 1), 1 / 3, dtype=np.float32)
     errors, alphas, changed = boost(weights, np.array([[True], [False], [False]]))
     np.testing.assert_allclose(errors, [1 / 3], rtol=1e-6)
     np.testing.assert_allclose(alphas, [0.5 * np.log(2.0)], rtol=1e-6)
     np.testing.assert_allclose(changed[:, 0], [1 / 2, 1 / 4, 1 / 4], rtol=1e-6)
-    # Then row 1 wrong: error 1/4, alpha = ln(3)/2. Unnormalised in units of 1/sqrt 3: 1/2, 3/4, 1/4.
+    # Then row 1 wrong: error 1/4, alpha = ln(3)/2. Unnormalized in units of 1/sqrt 3: 1/2, 3/4, 1/4.
     errors, alphas, changed = boost(changed, np.array([[False], [True], [False]]))
     np.testing.assert_allclose(errors, [1 / 4], rtol=1e-6)
     np.testing.assert_allclose(alphas, [0.5 * np.log(3.0)], rtol=1e-6)
@@ -124,7 +125,7 @@ def test_predictions_walk_along_the_chain(problem, learner, equal):
         np.testing.assert_allclose(P[row], seen, atol=1e-5)
 
 
-def test_sigmoids_minimise_the_cross_entropy_with_platts_targets(monkeypatch):
+def test_sigmoids_minimize_the_cross_entropy_with_platts_targets(monkeypatch):
     rng = np.random.RandomState(0)
     values = rng.normal(size=(60, 4)) * [1.0, 20.0, 0.01, 1.0] + [0.0, 5.0, 0.0, 0.0]
     targets = values + rng.normal(size=(60, 4)) * [1.0, 30.0, 0.0, 1e9] > [0.5, 0.0, 0.01, 1e8]  # separable; noise
@@ -216,7 +217,7 @@ def test_paths_follow_the_paper(problem):
 
 @pytest.mark.parametrize("learner", ["kernel_ridge", "ridge"])
 def test_score_is_the_weighted_mean_of_the_rounds(problem, learner, monkeypatch):
-    monkeypatch.setattr(adaboost_c2, "BLOCK_BYTES", 4 * 50 * 20)  # of the kernel: 20 rows at a time
+    monkeypatch.setattr(classifier, "BLOCK_BYTES", 4 * 50 * 20)  # of the kernel: 20 rows at a time
     X, Y = problem
     model = AdaBoostC2(3, learner=learner, C=0.1, normalize=False, random_state=0).fit(X, Y)
     assert len(model.rounds_) == 3

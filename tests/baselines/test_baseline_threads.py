@@ -9,9 +9,9 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from pysldl.backend.dispatch import has_numba
 from pysldl.baselines import BASELINES, CONTROLS
 from pysldl.exceptions import MissingDependencyError, SLDLWarning
-from pysldl.kernels import compiled
 from pysldl.persistence import save_model
 
 METHODS = {**BASELINES, **CONTROLS}
@@ -41,7 +41,7 @@ def data():
 def threads(number):
     """So many threads for BLAS, compiled loops and torch, where the machine has them."""
     with ExitStack() as undo:
-        if compiled():
+        if has_numba():
             import numba
 
             undo.callback(numba.set_num_threads, numba.get_num_threads())

@@ -13,15 +13,15 @@ torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
 
-from pysldl.baselines import label_chunks  # noqa: E402
-from pysldl.baselines.blocks import LabelwiseLinear, mlp  # noqa: E402
-from pysldl.baselines.clif import CLIF  # noqa: E402
-from pysldl.baselines.dela import DELA  # noqa: E402
-from pysldl.baselines.flows import AffineFlow, Conditioner, LabelFlow, SigmoidalFlow  # noqa: E402
-from pysldl.baselines.gin import GraphLayer, label_graph, similarity_gap  # noqa: E402
-from pysldl.baselines.label_chunks import in_slices, labels_at_once, narrow, sum_over_labels  # noqa: E402
-from pysldl.baselines.paca import PACA  # noqa: E402
-from pysldl.baselines.sigmoidal import packed_map, sigmoidal_map  # noqa: E402
+from pysldl.baselines.clif.classifier import CLIF  # noqa: E402
+from pysldl.baselines.clif.graph_layer import GraphLayer, label_graph, similarity_gap  # noqa: E402
+from pysldl.baselines.dela.classifier import DELA  # noqa: E402
+from pysldl.baselines.paca.classifier import PACA  # noqa: E402
+from pysldl.baselines.paca.flows import AffineFlow, Conditioner, LabelFlow, SigmoidalFlow  # noqa: E402
+from pysldl.baselines.paca.sigmoidal import packed_map, sigmoidal_map  # noqa: E402
+from pysldl.baselines.torch_training import label_chunks  # noqa: E402
+from pysldl.baselines.torch_training.label_chunks import in_slices, labels_at_once, narrow, sum_over_labels  # noqa: E402
+from pysldl.baselines.torch_training.layers import LabelwiseLinear, mlp  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 N_LABELS = 7
@@ -103,7 +103,7 @@ def test_packed_map_is_the_map_for_every_leading_index():
 
 KERNELS = """
 import torch
-from pysldl.baselines.sigmoidal import _KernelMap, sigmoidal_map
+from pysldl.baselines.paca.sigmoidal import _KernelMap, sigmoidal_map
 
 torch.manual_seed(0)
 u, shape = torch.randn(3, 9, requires_grad=True), (3 * torch.randn(5, 3, 9, 48)).requires_grad_()
@@ -150,7 +150,7 @@ def test_the_compiled_flow_is_the_flow(n_rows, n_labels, dim):
 
 def test_the_compiled_flow_does_not_depend_on_threads(monkeypatch):
     numba = pytest.importorskip("numba")
-    monkeypatch.setattr("pysldl.baselines.flow_cpu.ROWS_OF_A_THREAD", 1)
+    monkeypatch.setattr("pysldl.baselines.paca.flow_cpu.ROWS_OF_A_THREAD", 1)
     flow, z, outer = bending(60, 8, 50)
     results = []
     for n_threads in (1, 2):
@@ -181,7 +181,7 @@ def test_few_rows_start_no_threads(monkeypatch):
 def test_compiled_loops_take_tiny_numbers_for_zero(n_rows, monkeypatch):
     """The slopes of flat maps are too small for full precision, which processors are slow at."""
     pytest.importorskip("numba")
-    from pysldl.baselines.flow_cpu import SEGMENTS, _in_threads
+    from pysldl.baselines.paca.flow_cpu import SEGMENTS, _in_threads
 
     def is_flushed():
         return bool(np.float32(1e-40) * np.float32(1.0) == 0)

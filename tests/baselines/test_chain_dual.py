@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from pysldl.baselines import chain_dual
-from pysldl.baselines.chain_dual import KernelRidgeChain, KernelSystem, solve_equal, solve_weighted
-from pysldl.baselines.platt import fit_sigmoids
+from pysldl.baselines.adaboost_c2 import kernel_ridge_chain
+from pysldl.baselines.adaboost_c2.kernel_ridge_chain import KernelRidgeChain, KernelSystem, solve_equal, solve_weighted
+from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
 
 N, C = 60, 1.3
 
@@ -37,8 +37,8 @@ def test_equal_weights_are_solved_exactly(problem):
 
 @pytest.mark.parametrize("directions", [5, 100])
 def test_weighted_problems_against_one_solve_per_label(problem, directions, monkeypatch):
-    monkeypatch.setattr(chain_dual, "LARGEST_DIRECTIONS", directions)
-    monkeypatch.setattr(chain_dual, "BLOCK_BYTES", 1)  # one label at a time
+    monkeypatch.setattr(kernel_ridge_chain, "LARGEST_DIRECTIONS", directions)
+    monkeypatch.setattr(kernel_ridge_chain, "BLOCK_BYTES", 1)  # one label at a time
     kernel, labels, weights = problem
     duals = solve_weighted(KernelSystem(kernel, C), labels, 2 * labels - 1, np.arange(3), weights, tol=1e-6)
     for k in range(3):
@@ -49,11 +49,11 @@ def test_weighted_problems_against_one_solve_per_label(problem, directions, monk
 def test_the_preconditioner_saves_steps(problem, monkeypatch):
     kernel, labels, weights = problem
     steps = []
-    times = chain_dual._Descent._times
-    monkeypatch.setattr(chain_dual._Descent, "_times", lambda self, v: steps.append(1) or times(self, v))
+    times = kernel_ridge_chain._Descent._times
+    monkeypatch.setattr(kernel_ridge_chain._Descent, "_times", lambda self, v: steps.append(1) or times(self, v))
     needed = []
     for directions in (1, 30):
-        monkeypatch.setattr(chain_dual, "LARGEST_DIRECTIONS", directions)
+        monkeypatch.setattr(kernel_ridge_chain, "LARGEST_DIRECTIONS", directions)
         steps.clear()
         solve_weighted(KernelSystem(kernel, C), labels, 2 * labels - 1, np.arange(3), weights, tol=1e-4)
         needed.append(len(steps))

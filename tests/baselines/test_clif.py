@@ -8,11 +8,11 @@ torch = pytest.importorskip("torch")
 
 from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 
-from pysldl.baselines import training  # noqa: E402
-from pysldl.baselines.clif import CLIF  # noqa: E402
-from pysldl.baselines.clif_network import CLIFNetwork  # noqa: E402
-from pysldl.baselines.gin import label_graph, similarity_gap  # noqa: E402
-from pysldl.baselines.rows import Rows  # noqa: E402
+from pysldl.baselines.clif.classifier import CLIF  # noqa: E402
+from pysldl.baselines.clif.graph_layer import label_graph, similarity_gap  # noqa: E402
+from pysldl.baselines.clif.network import CLIFNetwork  # noqa: E402
+from pysldl.baselines.torch_training import loop  # noqa: E402
+from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 N_FEATURES, N_LABELS = 6, 5
@@ -42,7 +42,9 @@ def test_loss_and_gradients_as_the_paper_writes_them(chunk):
     model = CLIF(label_chunk=chunk, semantics_weight=0.3, label_dim=8, device="cpu")
     network = model._build(N_FEATURES, N_LABELS)
     x, y = torch.rand(3, N_FEATURES), torch.from_numpy(Y[:3].toarray())
-    found = model._objective(network, Rows(np.zeros((9, N_FEATURES)), Y, lambda v: v, torch.device("cpu")))(x, y)
+    found = model._objective(network, DenseBatches(np.zeros((9, N_FEATURES)), Y, lambda v: v, torch.device("cpu")))(
+        x, y
+    )
     gradients = torch.autograd.grad(found, list(network.parameters()))
 
     adjacency = torch.from_numpy(label_graph(Y))
@@ -60,7 +62,7 @@ def test_node_features_and_graph_are_not_learned_but_kept():
     learned = {name for name, _ in network.named_parameters()}
     assert not {"nodes", "adjacency"} & learned
     assert {"nodes", "adjacency"} <= set(network.state_dict())
-    assert set(network.state_dict()) - set(training._copy_of(network)) == {"nodes", "adjacency"}
+    assert set(network.state_dict()) - set(loop._copy_of(network)) == {"nodes", "adjacency"}
 
 
 def test_the_best_epoch_is_kept_without_a_copy_of_the_graph():

@@ -12,19 +12,19 @@ from sklearn.preprocessing import MinMaxScaler, normalize
 
 torch = pytest.importorskip("torch")
 
-from pysldl.baselines import deep, rows, training  # noqa: E402
-from pysldl.baselines.deep import (  # noqa: E402
-    DeepRanker,
+from pysldl.baselines.reweighted.classifiers import FocalLossClassifier  # noqa: E402
+from pysldl.baselines.torch_training import classifier, dense_batches, loop  # noqa: E402
+from pysldl.baselines.torch_training.classifier import (  # noqa: E402
+    TorchClassifier,
     decay_weights_only,
     find_device,
     label_slices,
     seeded,
 )
-from pysldl.baselines.reweighted import FocalLossClassifier  # noqa: E402
-from pysldl.baselines.rows import Rows, batch_bounds  # noqa: E402
-from pysldl.baselines.selection import SELECTIONS, in_row_blocks  # noqa: E402
-from pysldl.baselines.steps import Step  # noqa: E402
-from pysldl.baselines.training import AdaptiveClipping, FixedClipping, TrainingLoop  # noqa: E402
+from pysldl.baselines.torch_training.dense_batches import DenseBatches, batch_bounds  # noqa: E402
+from pysldl.baselines.torch_training.loop import AdaptiveClipping, FixedClipping, TrainingLoop  # noqa: E402
+from pysldl.baselines.torch_training.steps import Step  # noqa: E402
+from pysldl.baselines.torch_training.validation import SELECTIONS, in_row_blocks  # noqa: E402
 from pysldl.exceptions import (  # noqa: E402
     DataError,
     MemoryLimitError,
@@ -36,7 +36,7 @@ from pysldl.exceptions import (  # noqa: E402
 CPU = torch.device("cpu")
 
 
-class Linear(DeepRanker):
+class Linear(TorchClassifier):
     """The smallest network: one layer, plain cross-entropy."""
 
     def _build(self, n_features, n_labels):
@@ -74,7 +74,7 @@ def test_batches_cover_all_rows_and_none_has_a_single_row(n_rows):
 
 def test_an_epoch_shows_every_row_once():
     X, Y = np.arange(13.0)[:, None], sparse.csr_array(np.arange(13.0)[:, None] % 2)
-    batches = list(Rows(X, Y, lambda x: x, CPU).shuffled(4, np.random.default_rng(0)))
+    batches = list(DenseBatches(X, Y, lambda x: x, CPU).shuffled(4, np.random.default_rng(0)))
     seen = np.concatenate([x.numpy().ravel() for x, _ in batches])
     assert sorted(seen) == list(range(13)) and list(seen) != list(range(13))
     for x, y in batches:
@@ -84,15 +84,15 @@ def test_an_epoch_shows_every_row_once():
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_rows_kept_dense_are_the_rows_that_are_made_dense_anew(toy, container, monkeypatch):
     X, Y = toy
-    kept = Rows(container(X), Y, lambda x: 2 * x, CPU).kept()
-    labels_anew = Rows(container(X), Y, lambda x: 2 * x, CPU)
-    monkeypatch.setattr(rows, "LABELS_ON_CPU", 0)
+    kept = DenseBatches(container(X), Y, lambda x: 2 * x, CPU).kept()
+    labels_anew = DenseBatches(container(X), Y, lambda x: 2 * x, CPU)
+    monkeypatch.setattr(dense_batches, "LABELS_ON_CPU", 0)
     labels_anew.kept()
-    monkeypatch.setattr(rows, "FEATURES_ON_CPU", 0)
-    anew = Rows(container(X), Y, lambda x: 2 * x, CPU).kept()
+    monkeypatch.setattr(dense_batches, "FEATURES_ON_CPU", 0)
+    anew = DenseBatches(container(X), Y, lambda x: 2 * x, CPU).kept()
     dense = [[part is not None for part in (r._dense_X, r._dense_Y)] for r in (kept, labels_anew, anew)]
     assert dense == [[True, True], [True, False], [False, False]]
-    monkeypatch.setattr(rows, "BLOCK_ROWS", 40)
+    monkeypatch.setattr(dense_batches, "BLOCK_ROWS", 40)
     for read in (
         lambda r: r.in_order(),
         lambda r: r.shuffled(16, np.random.default_rng(0)),
@@ -350,7 +350,7 @@ def test_measures_of_some_rows_at_a_time_are_those_of_all(selection, block, monk
         sizes.append(len(y))
         return SELECTIONS[selection](scores, y)
 
-    monkeypatch.setattr("pysldl.baselines.selection.BLOCK_ON_CPU", block)
+    monkeypatch.setattr("pysldl.baselines.torch_training.validation.BLOCK_ON_CPU", block)
     torch.testing.assert_close(in_row_blocks(measure, scores, y), SELECTIONS[selection](scores, y))
     assert max(sizes) <= max(1, block // 9)
 
@@ -371,7 +371,7 @@ def test_recorded_steps_are_the_steps(toy, optimizer, monkeypatch):
     X, Y = toy
     settings = {"device": "cuda", "optimizer": optimizer, "clip": "adaptive", "epochs": 6, "patience": None}
     recorded = quick(**settings).fit(X, Y).decision_function(X)
-    monkeypatch.setattr(training, "new_step", Step)
+    monkeypatch.setattr(loop, "new_step", Step)
     np.testing.assert_allclose(quick(**settings).fit(X, Y).decision_function(X), recorded, rtol=1e-3, atol=1e-3)
 
 
@@ -462,7 +462,7 @@ def test_fewer_rows_than_a_batch(toy):
 
 
 def test_without_torch_constructing_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(deep, "find_spec", lambda name: None)
+    monkeypatch.setattr(classifier, "find_spec", lambda name: None)
     with pytest.raises(
         MissingDependencyError, match=r'FocalLossClassifier needs PyTorch.*pip install "pysldl\[deep\]"'
     ):
@@ -471,17 +471,17 @@ def test_without_torch_constructing_says_what_to_install(monkeypatch):
 
 def test_the_modules_import_without_torch():
     names = [
-        "deep",
-        "losses",
+        "torch_training.classifier",
+        "reweighted.losses",
         "reweighted",
         "flem",
         "dxml",
-        "deepwalk",
+        "dxml.deepwalk",
         "kdtea",
-        "training",
-        "steps",
-        "rows",
-        "selection",
+        "torch_training.loop",
+        "torch_training.steps",
+        "torch_training.dense_batches",
+        "torch_training.validation",
     ]
     program = f"""
 import importlib, sys

@@ -8,8 +8,8 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 
-from pysldl.baselines.deepwalk import deepwalk, label_graph, random_walks, skip_gram_loss, walk_pairs  # noqa: E402
-from pysldl.baselines.dxml import DXML, huber, row_targets, vote_weights  # noqa: E402
+from pysldl.baselines.dxml.classifier import DXML, huber, row_targets, vote_weights  # noqa: E402
+from pysldl.baselines.dxml.deepwalk import deepwalk, label_graph, random_walks, skip_gram_loss, walk_pairs  # noqa: E402
 from pysldl.exceptions import DataError, SLDLWarning  # noqa: E402
 
 # Labels 0-1-2 form a path, 3 is always alone, 4 never occurs.
@@ -86,7 +86,7 @@ def test_a_graph_without_links():
 
 
 def test_blocks_of_anchors_reach_every_label(monkeypatch):
-    monkeypatch.setattr("pysldl.baselines.deepwalk.ANCHOR_BYTES", 4 * 5 * 2)  # two labels at a time
+    monkeypatch.setattr("pysldl.baselines.dxml.deepwalk.ANCHOR_BYTES", 4 * 5 * 2)  # two labels at a time
     still = np.isclose(_vectors(Y, epochs=2), _vectors(Y, epochs=0)).all(axis=1)
     np.testing.assert_array_equal(still, [False, False, False, True, True])
 
@@ -110,7 +110,7 @@ def test_huber_loss_skips_rows_without_labels():
     assert huber(code, target, torch.zeros(3, dtype=torch.bool)).item() == 0.0
 
 
-def test_nearer_neighbours_only_break_ties():
+def test_nearer_neighbors_only_break_ties():
     distances = np.array([[0.0, 0.1, 0.5, 2.0]])
     weights = vote_weights(distances, "uniform")[0]
     assert (np.diff(weights) < 0).all()
@@ -161,7 +161,7 @@ def test_validation_rows_also_vote(separable):
     np.testing.assert_allclose(np.linalg.norm(model.codes_, axis=1), 1.0, rtol=1e-5)
 
 
-def test_more_neighbours_than_rows(separable):
+def test_more_neighbors_than_rows(separable):
     X, labels = separable
     with pytest.warns(SLDLWarning, match="n_neighbors=25 is more than the 12"):
         model = quick(n_neighbors=25, epochs=1).fit(X[:12], labels[:12])
@@ -170,6 +170,6 @@ def test_more_neighbours_than_rows(separable):
     np.testing.assert_array_equal(np.floor(found), labels[:12].sum(axis=0))
 
 
-def test_no_neighbours_is_an_error(separable):
+def test_no_neighbors_is_an_error(separable):
     with pytest.raises(DataError, match="n_neighbors must be at least 1"):
         quick(n_neighbors=0).fit(*separable)

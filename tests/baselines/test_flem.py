@@ -16,7 +16,7 @@ from pysldl.baselines.flem import (  # noqa: E402
     similarity_gap,
     soft_cross_entropy,
 )
-from pysldl.baselines.rows import Rows  # noqa: E402
+from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 
@@ -100,7 +100,7 @@ def _losses(alpha, beta, variant="ld"):
     model = FLEM(alpha=alpha, beta=beta, variant=variant)
     torch.manual_seed(0)
     network = model._build(3, 4)
-    train = Rows(np.zeros((8, 3)), sparse.csr_array(np.eye(8, 4)), lambda x: x, torch.device("cpu"))
+    train = DenseBatches(np.zeros((8, 3)), sparse.csr_array(np.eye(8, 4)), lambda x: x, torch.device("cpu"))
     y = torch.tensor(np.eye(4)[[0, 1, 2, 3, 0, 1, 2, 3]]).float()
     model._objective(network, train)(torch.randn(8, 3), y).backward()
     parts = {"classifier": network["classifier"], "enhancement": network["joint_more"]}

@@ -7,10 +7,10 @@ from scipy import sparse
 torch = pytest.importorskip("torch")
 
 from pysldl.baselines.kdtea import KDTEA, read_out  # noqa: E402
-from pysldl.baselines.rows import Rows  # noqa: E402
+from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
-TRAIN = Rows(np.zeros((4, 3)), sparse.csr_array(np.eye(4)), lambda x: x, torch.device("cpu"))
+TRAIN = DenseBatches(np.zeros((4, 3)), sparse.csr_array(np.eye(4)), lambda x: x, torch.device("cpu"))
 
 
 @pytest.fixture

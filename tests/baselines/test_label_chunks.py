@@ -6,9 +6,9 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 
-from pysldl.baselines import gin  # noqa: E402
-from pysldl.baselines.gin import label_graph  # noqa: E402
-from pysldl.baselines.label_chunks import of_labels, sum_over_labels  # noqa: E402
+from pysldl.baselines.clif import graph_layer  # noqa: E402
+from pysldl.baselines.clif.graph_layer import label_graph  # noqa: E402
+from pysldl.baselines.torch_training.label_chunks import of_labels, sum_over_labels  # noqa: E402
 
 N_LABELS = 7
 
@@ -55,5 +55,5 @@ def test_the_gradient_of_rows_of_labels_has_their_shape():
 def test_label_graph_in_blocks(monkeypatch):
     labels = sparse.csr_array((np.random.default_rng(0).random((40, 11)) < 0.3).astype(np.float32))
     whole = label_graph(labels)
-    monkeypatch.setattr(gin, "BLOCK_LABELS", 4)
+    monkeypatch.setattr(graph_layer, "BLOCK_LABELS", 4)
     np.testing.assert_array_equal(label_graph(labels), whole)

@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("resource")
 
 from pysldl.baselines import BASELINES  # noqa: E402
-from pysldl.baselines.deep import _optimizer  # noqa: E402
-from pysldl.baselines.rows import Rows  # noqa: E402
-from pysldl.baselines.steps import new_step  # noqa: E402
+from pysldl.baselines.torch_training.classifier import _optimizer  # noqa: E402
+from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
+from pysldl.baselines.torch_training.steps import new_step  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -52,10 +52,10 @@ def held_by_a_step(method, n_labels):
     X, Y = rng.random((8, 20), dtype=np.float32), (rng.random((8, n_labels)) < 0.1).astype(np.float32)
     model = BASELINES[method](device="cpu", label_chunk=40)
     network = model._build(20, n_labels)
-    objective = model._objective(network, Rows(X, sparse.csr_array(Y), lambda x: x, CPU))
+    objective = model._objective(network, DenseBatches(X, sparse.csr_array(Y), lambda x: x, CPU))
     step = new_step(objective, _optimizer("adam", model._parameter_groups(network), 1e-3, 0.0, CPU), None)
     batch = torch.from_numpy(X), torch.from_numpy(Y)
-    step(*batch)  # makes the moments of the optimiser
+    step(*batch)  # makes the moments of the optimizer
     step.optimizer.zero_grad(set_to_none=True)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         step(*batch)
@@ -68,7 +68,9 @@ def held_by_a_step(method, n_labels):
 @pytest.mark.filterwarnings("ignore:.*Profiler clears events")  # of some versions of torch
 @pytest.mark.parametrize(("method", "encoded"), [("PACA", 0), ("DELA", 0), ("CLIF", 20 * 256)])
 def test_a_step_holds_one_gradient_of_added_labels_and_no_more(method, encoded, monkeypatch):
-    monkeypatch.setattr("pysldl.baselines.label_chunks.n_threads", lambda: 1)  # the profiler sees one thread
+    monkeypatch.setattr(
+        "pysldl.baselines.torch_training.label_chunks.n_threads", lambda: 1
+    )  # the profiler sees one thread
     n_labels = 300
     (small, fewer), (large, more) = (held_by_a_step(method, n) for n in (n_labels, 2 * n_labels))
     assert large - small < 1.25 * (more - fewer) + 4 * encoded * n_labels

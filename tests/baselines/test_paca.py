@@ -8,9 +8,9 @@ torch = pytest.importorskip("torch")
 
 from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 
-from pysldl.baselines.paca import PACA  # noqa: E402
-from pysldl.baselines.paca_network import PACANetwork, gaussian_divergence, reconstruction_error  # noqa: E402
-from pysldl.baselines.rows import Rows  # noqa: E402
+from pysldl.baselines.paca.classifier import PACA  # noqa: E402
+from pysldl.baselines.paca.network import PACANetwork, gaussian_divergence, reconstruction_error  # noqa: E402
+from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 N_FEATURES, N_LABELS, DIM = 6, 5, 4
@@ -56,7 +56,7 @@ def test_loss_and_gradients_as_the_paper_writes_them(chunk, binary):
     x = torch.rand(3, N_FEATURES)
     x = (x > 0.5).float() if binary else x
     y = (torch.rand(3, N_LABELS) > 0.5).float()
-    train = Rows(x.numpy(), sparse.csr_array(y.numpy()), lambda v: v, torch.device("cpu"))
+    train = DenseBatches(x.numpy(), sparse.csr_array(y.numpy()), lambda v: v, torch.device("cpu"))
     torch.manual_seed(3)
     found = model._objective(network, train)(x, y)
     gradients = torch.autograd.grad(found, list(network.parameters()))

@@ -1,4 +1,4 @@
-"""The three reweighted losses against plain loops, and the classifier that minimises them."""
+"""The three reweighted losses against plain loops, and the classifier that minimizes them."""
 
 import math
 
@@ -8,19 +8,19 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 
-from pysldl.baselines.losses import (  # noqa: E402
+from pysldl.baselines.reweighted.classifiers import (  # noqa: E402
+    ClassBalancedLossClassifier,
+    DistributionBalancedLossClassifier,
+    FocalLossClassifier,
+)
+from pysldl.baselines.reweighted.losses import (  # noqa: E402
     balanced_focal,
     effective_number_weights,
     negative_tolerant,
     rebalanced_weights,
     tolerance_bias,
 )
-from pysldl.baselines.reweighted import (  # noqa: E402
-    ClassBalancedLossClassifier,
-    DistributionBalancedLossClassifier,
-    FocalLossClassifier,
-)
-from pysldl.baselines.rows import Rows  # noqa: E402
+from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 CLASSIFIERS = [FocalLossClassifier, ClassBalancedLossClassifier, DistributionBalancedLossClassifier]
@@ -117,7 +117,7 @@ def test_negative_tolerant_logits(batch):
 def test_distribution_balanced_objective_from_its_definition(batch, divide_bias):
     z, y = batch
     model = DistributionBalancedLossClassifier(divide_bias=divide_bias)
-    train = Rows(np.zeros((5, 1)), sparse.csr_array(y), lambda x: x, torch.device("cpu"))
+    train = DenseBatches(np.zeros((5, 1)), sparse.csr_array(y), lambda x: x, torch.device("cpu"))
     loss = model._objective(lambda x: x, train)(torch.tensor(z, dtype=torch.float32), torch.tensor(y).float())
 
     counts = np.clip(y.sum(axis=0), 1, None)
@@ -135,7 +135,7 @@ def test_distribution_balanced_objective_from_its_definition(batch, divide_bias)
 
 def test_class_balanced_objective_from_its_definition(batch):
     z, y = batch
-    train = Rows(np.zeros((5, 1)), sparse.csr_array(y), lambda x: x, torch.device("cpu"))
+    train = DenseBatches(np.zeros((5, 1)), sparse.csr_array(y), lambda x: x, torch.device("cpu"))
     objective = ClassBalancedLossClassifier(beta=0.5)._objective(lambda x: x, train)
     weight = np.broadcast_to([1 / sum(0.5**j for j in range(max(int(n), 1))) for n in y.sum(axis=0)], z.shape)
     got = objective(torch.tensor(z, dtype=torch.float32), torch.tensor(y).float())
@@ -145,7 +145,7 @@ def test_class_balanced_objective_from_its_definition(batch):
 def test_class_balanced_weights_of_rows_from_their_definition(batch):
     z, y = batch
     assert not y.sum(axis=1).all(), "one row has no labels"
-    train = Rows(np.zeros((5, 1)), sparse.csr_array(y), lambda x: x, torch.device("cpu"))
+    train = DenseBatches(np.zeros((5, 1)), sparse.csr_array(y), lambda x: x, torch.device("cpu"))
     objective = ClassBalancedLossClassifier(beta=0.5, weighting="row")._objective(lambda x: x, train)
     of_label = [1 / sum(0.5**j for j in range(max(int(n), 1))) for n in y.sum(axis=0)]
     of_row = [np.mean([of_label[k] for k in range(4) if row[k]]) if row.any() else 0.5 for row in y]

@@ -6,8 +6,8 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from pysldl.baselines import SLEEC
-from pysldl.baselines.local_embedding import LocalEmbedding, factorize, label_neighbors
-from pysldl.baselines.sleec import partition
+from pysldl.baselines.sleec.classifier import partition
+from pysldl.baselines.sleec.local_embedding import LocalEmbedding, factorize, label_neighbors
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.exceptions import DataError, MemoryLimitError, SLDLWarning
 from pysldl.metrics import evaluate
@@ -141,7 +141,7 @@ def test_scores_are_votes_and_ties_go_to_the_nearer_voters():
     Y = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]], dtype=np.float32)
     model.fit(X, Y)
     scores = model.decision_function(X[:1])[0]
-    np.testing.assert_allclose(scores, [1 / 3, 1 / 3, 1 / 3], atol=0.01 / 3)  # one vote each of three neighbours
+    np.testing.assert_allclose(scores, [1 / 3, 1 / 3, 1 / 3], atol=0.01 / 3)  # one vote each of three neighbors
     embedding = model.embeddings_[0][0]
     code = embedding.transform(normalize(X[:1]))
     distances = np.linalg.norm(embedding.codes_ - code, axis=1)
@@ -192,5 +192,5 @@ def test_bad_parameters(world, changed, message):
 
 def test_refuses_what_does_not_fit_into_memory(world):
     train, _ = world
-    with pytest.raises(MemoryLimitError, match="neighbour graph"):
+    with pytest.raises(MemoryLimitError, match="neighbor graph"):
         SLEEC(memory_limit="1 kB").fit(train.X, train.Y)

@@ -7,7 +7,7 @@ import pytest
 
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.embedding.divergence import kl_divergence
-from pysldl.embedding.transfer import cooccurrence, transfer_matrix
+from pysldl.embedding.label_graph import cooccurrence, transfer_matrix
 
 torch = pytest.importorskip("torch")
 

@@ -177,7 +177,7 @@ def test_records_of_planted_directions_and_machines(place, run):
 
 
 def test_an_export_of_a_reproduction_takes_the_place_of_earlier_figures(place, run, tmp_path, monkeypatch):
-    pytest.importorskip("pysldl.experiments.archive")
+    pytest.importorskip("pysldl.experiments.run.archive")
     from pysldl.cli.reproduce import reproduce
 
     names = ("cal500", "stackex-chess")

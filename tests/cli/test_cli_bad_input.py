@@ -205,7 +205,7 @@ def test_damaged_and_newer_models(refused, model, files, tmp_path):
         (["--set", "embedding.n_components"], "key=value"),
         (["--set", "embedding.n_components=many"], "expected a value like"),
         (["--set", "embedding.n_components=-3"], "n"),
-        (["--set", "embedding.colour=3"], "colour"),
+        (["--set", "embedding.color=3"], "color"),
         (["--set", "embedding=Gauss"], "GaussianLabelEmbedding"),
         (["--set", "decoder.n_neighbors=0"], "n_neighbors"),
         (["--preset", "best"], "preset"),
@@ -214,7 +214,7 @@ def test_damaged_and_newer_models(refused, model, files, tmp_path):
         (["--split", "night"], "night"),
         (["--features", "tfidf"], "idf"),
         (["--input-format", "xml"], "xml"),
-        (["--read", "colour=3"], "colour"),
+        (["--read", "color=3"], "color"),
     ],
 )
 def test_bad_settings(refuses_to_fit, files, words, told):
@@ -229,8 +229,8 @@ def test_bad_settings(refuses_to_fit, files, words, told):
         ["fit", "x.npz"],
         ["predict"],
         ["demo", "--seed", "x"],
-        ["version", "--colour"],
-        ["predict", "m", "--colour"],
+        ["version", "--color"],
+        ["predict", "m", "--color"],
     ],
 )
 def test_bad_usage(refused, words):
@@ -244,7 +244,7 @@ def test_bad_numbers_of_labels(refused, model, files):
     assert "A must" in refused("evaluate", model, files["npz"], "--propensity-a", "-1")
 
 
-TABLE = "text\tlabels\nblue sky\tsky\ngrey cloud\tcloud;sky\nrain cloud\tcloud\n"
+TABLE = "text\tlabels\nblue sky\tsky\ngray cloud\tcloud;sky\nrain cloud\tcloud\n"
 
 
 def test_a_delimiter_by_its_name(sldl, refuses_to_fit, tmp_path):

@@ -42,7 +42,7 @@ def test_catalog(sldl, tmp_path):
     (tmp_path / "delicious.npz").write_bytes(b"x")
     shown = sldl("datasets", "--data-dir", tmp_path)
     assert "delicious.npz" in shown.out and str(tmp_path) in shown.out
-    assert sldl("datasets", "delicious", "--json").document["licence"]
+    assert sldl("datasets", "delicious", "--json").document["license"]
     assert sldl("datasets", "delicious", "--data-dir", tmp_path).code == 2
 
 
@@ -171,10 +171,10 @@ def demonstration():
 
 def test_demo_beats_the_controls_that_learn_nothing(demonstration):
     metrics = demonstration["metrics"]
-    assert list(metrics)[:4] == ["label prior", "raw-feature neighbours", "random codes", "identity codes"]
+    assert list(metrics)[:4] == ["label prior", "raw-feature neighbors", "random codes", "identity codes"]
     for name in ('make_sldl("paper")', 'make_sldl("blend")'):
         assert metrics[name]["P@1"] > metrics["label prior"]["P@1"] + 0.3
-        assert metrics[name]["PSP@5"] > metrics["raw-feature neighbours"]["PSP@5"]
+        assert metrics[name]["PSP@5"] > metrics["raw-feature neighbors"]["PSP@5"]
 
 
 def test_demo_recovers_what_was_planted(demonstration):

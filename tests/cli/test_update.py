@@ -102,9 +102,9 @@ def test_bad_input(refused, online, model, further, files, tmp_path):
     assert "such as 3,5-7" in refused("update", online, "--forget", "5-3")
     assert "exists already" in refused("update", online, further, "--keep", online)
     assert "no split 'future'" in refused("update", online, files["jsonl"], "--split", "future")
-    unlabelled = tmp_path / "unlabelled.jsonl"
-    unlabelled.write_text('{"text": "sky", "labels": []}\n')
-    assert "label" in refused("update", online, unlabelled)
+    unlabeled = tmp_path / "unlabeled.jsonl"
+    unlabeled.write_text('{"text": "sky", "labels": []}\n')
+    assert "label" in refused("update", online, unlabeled)
 
 
 def test_features_of_another_width_are_refused(sldl, refused, files, tmp_path):
@@ -118,14 +118,14 @@ def test_features_of_another_width_are_refused(sldl, refused, files, tmp_path):
 
 
 def test_another_update_in_between_is_not_overwritten(refused, sldl, online, further, monkeypatch):
-    from pysldl.online import OnlineLearning
+    from pysldl.estimator.online import OnlineLearning
 
     learn = OnlineLearning._learn
 
     def learn_and_be_overtaken(self, *arguments, **options):
         monkeypatch.setattr(OnlineLearning, "_learn", learn)
         overtaking = load_model(online)
-        overtaking.forget_rows(0)
+        overtaking.remove_rows(0)
         overtaking.save(online, overwrite=True)
         learn(self, *arguments, **options)
 

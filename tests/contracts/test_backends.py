@@ -14,29 +14,35 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-import pysldl.device
-import pysldl.kernels
+import pysldl.backend
+import pysldl.backend.device
 from pysldl import SLDLClassifier
+from pysldl.backend.candidate_scores import score_candidates
+from pysldl.backend.conjugate_gradient import advance, column_dots, turn
+from pysldl.backend.device import use_device
+from pysldl.backend.gaussian_pairs import pair_products as products_of_listed
+from pysldl.backend.inverted_index import search_inverted_index, top_terms
+from pysldl.backend.js_divergence import log_mixture_volumes, mixture_pulls
+from pysldl.backend.label_problems import label_problems
+from pysldl.backend.nearest import largest, pair_distances, pair_products
+from pysldl.backend.ranking_hinge import ranking_hinge
+from pysldl.backend.row_adam import adam_update_rows
+from pysldl.backend.sparse_product import sparse_times
+from pysldl.backend.squared_hinge import BIAS_FREEDOM, WITHOUT_EVIDENCE, fit_squared_hinge
+from pysldl.backend.voting import vote_top
+from pysldl.backend.walk import walk_step
 from pysldl.datasets import make_asymmetric_multilabel
-from pysldl.decoding import ExactIndex, FeatureNeighborDecoder, LinearRanker
-from pysldl.device import computing_on
-from pysldl.kernels.candidates import score_candidates
-from pysldl.kernels.conjugate import advance, column_dots, turn
-from pysldl.kernels.gaussian_pairs import pair_products as products_of_listed
-from pysldl.kernels.margins import BIAS_FREEDOM, WITHOUT_EVIDENCE, fit_margins
-from pysldl.kernels.mixtures import log_mixture_volumes, mixture_pulls
-from pysldl.kernels.nearest import largest, pair_distances, pair_products
-from pysldl.kernels.postings import heaviest_terms, search_postings
-from pysldl.kernels.problems import rows_of_labels
-from pysldl.kernels.products import sparse_times
-from pysldl.kernels.ranking_hinge import ranking_hinge
-from pysldl.kernels.row_adam import move_rows
-from pysldl.kernels.voting import vote_top
-from pysldl.kernels.walk import walk_on
+from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.mapping import RidgeMapping
-from pysldl.topk import top_k
+from pysldl.metrics.topk import top_k
+from pysldl.neighbors import ExactIndex
+from pysldl.ranking import LinearRanker
 
-KERNELS = [import_module(f"pysldl.kernels.{module.name}") for module in pkgutil.iter_modules(pysldl.kernels.__path__)]
+KERNELS = [
+    import_module(f"pysldl.backend.{module.name}")
+    for module in pkgutil.iter_modules(pysldl.backend.__path__)
+    if not module.ispkg
+]
 TOL = 0.1  # of the ranker's classifiers, by default
 
 
@@ -49,8 +55,8 @@ def against_numpy(request, monkeypatch):
     def in_numpy():
         with monkeypatch.context() as patch:
             for module in KERNELS:
-                if hasattr(module, "compiled"):
-                    patch.setattr(module, "compiled", lambda: False)
+                if hasattr(module, "has_numba"):
+                    patch.setattr(module, "has_numba", lambda: False)
             yield
 
     @contextmanager
@@ -58,8 +64,8 @@ def against_numpy(request, monkeypatch):
         import torch
 
         with monkeypatch.context() as patch:
-            patch.setattr(pysldl.device, "find_device", lambda name: torch.device("cpu"))
-            with computing_on("cuda"):
+            patch.setattr(pysldl.backend.device, "find_device", lambda name: torch.device("cpu"))
+            with use_device("cuda"):
                 yield
 
     def call(function):
@@ -96,7 +102,7 @@ def world():
 def problems(world):
     candidates = np.random.default_rng(1).permuted(np.tile(np.arange(25, dtype=np.int32), (300, 1)), axis=1)[:, :12]
     Y = sparse.csr_array(world[1].multiply(np.arange(25) != 4))  # a label that no row has
-    return rows_of_labels(candidates, Y, everywhere=np.array([2], dtype=np.int32), left_out=np.arange(100, 300))
+    return label_problems(candidates, Y, everywhere=np.array([2], dtype=np.int32), left_out=np.arange(100, 300))
 
 
 def losses(X, problems, W, bias, C=1.0):
@@ -116,10 +122,10 @@ def losses(X, problems, W, bias, C=1.0):
 
 def test_classifiers_are_solved_to_the_same_tolerance(against_numpy, world, problems):
     X, _ = world
-    plain, other = against_numpy(lambda: fit_margins(X, problems, min_weight=0.0))
+    plain, other = against_numpy(lambda: fit_squared_hinge(X, problems, min_weight=0.0))
     if against_numpy.form == "numba":  # the same steps in the same order
         assert (plain[0] != other[0]).nnz == 0 and (plain[1] == other[1]).all()
-    best = fit_margins(X, problems, min_weight=0.0, tol=1e-4, max_epochs=5000)
+    best = fit_squared_hinge(X, problems, min_weight=0.0, tol=1e-4, max_epochs=5000)
     for W, bias in (plain, other):
         margins, exact = X @ W.T.toarray() + bias, X @ best[0].T.toarray() + best[1]
         assert np.abs(margins - exact).max() < 2 * TOL
@@ -130,8 +136,8 @@ def test_classifiers_are_solved_to_the_same_tolerance(against_numpy, world, prob
 def test_parameters_of_the_classifiers_mean_the_same(against_numpy, world, problems, C):
     X, _ = world
     weights = np.random.default_rng(2).uniform(1, 5, 25).astype(np.float32)
-    settings = {"C": C, "of_positives": weights, "min_weight": 0.2}
-    plain, other = against_numpy(lambda: fit_margins(X, problems, tol=0.01, max_epochs=500, **settings))
+    settings = {"C": C, "positive_weight": weights, "min_weight": 0.2}
+    plain, other = against_numpy(lambda: fit_squared_hinge(X, problems, tol=0.01, max_epochs=500, **settings))
     assert plain[0].nnz and min(np.abs(plain[0].data).min(), np.abs(other[0].data).min()) >= np.float32(0.2)
     difference = np.abs((plain[0] - other[0]).toarray())
     assert np.where(difference >= 0.17, 0.0, difference).max() < 0.03  # apart from weights at the edge of min_weight
@@ -142,7 +148,7 @@ def test_parameters_of_the_classifiers_mean_the_same(against_numpy, world, probl
 def test_unfinished_classifiers_are_told(against_numpy, world, problems):
     def too_short():
         with pytest.warns(ConvergenceWarning, match=r"classifiers of \d+ labels did not converge within max_epochs=1"):
-            return fit_margins(world[0], problems, max_epochs=1)
+            return fit_squared_hinge(world[0], problems, max_epochs=1)
 
     against_numpy(too_short)
 
@@ -172,8 +178,8 @@ def test_a_ranker_without_numba_or_on_a_device_ranks_alike(against_numpy):
 def test_search_of_postings(against_numpy, world, k, left_out):
     X, _ = world
     rows = np.arange(300) if left_out else None
-    queries, postings = heaviest_terms(X, 5), sparse.csr_array(X.T)
-    plain, other = against_numpy(lambda: search_postings(queries, postings, k, rows))
+    queries, postings = top_terms(X, 5), sparse.csr_array(X.T)
+    plain, other = against_numpy(lambda: search_inverted_index(queries, postings, k, rows))
     np.testing.assert_allclose(plain[1], other[1], rtol=1e-6, atol=1e-6)
     if against_numpy.form == "numba":
         np.testing.assert_array_equal(plain[0], other[0])
@@ -186,10 +192,10 @@ def test_exact_neighbors(against_numpy, left_out):
     Z = rng.normal(size=(400, 7)).astype(np.float32)
     Z[200:] = Z[rng.integers(0, 20, 200)]  # twenty rows come many times
     index, rows = ExactIndex().fit(Z), np.arange(90) if left_out else None
-    plain, other = against_numpy(lambda: index.search(Z[:90], 8, leave_out=rows))
+    plain, other = against_numpy(lambda: index.search(Z[:90], 8, exclude=rows))
     np.testing.assert_array_equal(plain[0], other[0])
     np.testing.assert_allclose(plain[1], other[1], rtol=1e-9, atol=1e-12)
-    plain, other = against_numpy(lambda: index.nearest(index.vectors_[:90], 8, leave_out=rows))
+    plain, other = against_numpy(lambda: index.nearest(index.vectors_[:90], 8, exclude=rows))
     np.testing.assert_array_equal(plain[0], other[0])
     np.testing.assert_allclose(plain[1], other[1], rtol=2e-7)
 
@@ -236,7 +242,7 @@ def test_scores_of_candidates(against_numpy, world):
 
 def test_rows_of_labels(only_numba, world):
     candidates = np.random.default_rng(6).integers(-1, 25, (300, 6)).astype(np.int32)
-    plain, other = only_numba(lambda: rows_of_labels(candidates, world[1], everywhere=np.array([3], dtype=np.int32)))
+    plain, other = only_numba(lambda: label_problems(candidates, world[1], everywhere=np.array([3], dtype=np.int32)))
     np.testing.assert_array_equal(plain.indptr, other.indptr)
     np.testing.assert_array_equal(plain.rows, other.rows)
 
@@ -280,7 +286,7 @@ def test_walk(only_numba, world):
     P.sort_indices()
     labels, values = top_k(P, 6)
     labels, values = labels.astype(np.int32), np.where(labels < 0, 0.0, values).astype(np.float32)
-    plain, other = only_numba(lambda: walk_on(P, labels, values, 0.5))
+    plain, other = only_numba(lambda: walk_step(P, labels, values, 0.5))
     np.testing.assert_array_equal(plain[0], other[0])
     np.testing.assert_allclose(plain[1], other[1], rtol=1e-6)
 
@@ -301,7 +307,7 @@ def test_adam_on_rows(only_numba):
 
     def step():
         parameters, first, second = start.copy(), np.zeros((20, 5)), np.zeros((20, 5))
-        move_rows(parameters, first, second, rows, gradient, np.full(7, 0.1))
+        adam_update_rows(parameters, first, second, rows, gradient, np.full(7, 0.1))
         return parameters
 
     plain, other = only_numba(step)

@@ -8,9 +8,9 @@ from scipy import sparse
 from sklearn.base import clone
 
 from pysldl.baselines import BASELINES, CONTROLS
+from pysldl.estimator.presets import PRESETS, make_sldl
 from pysldl.exceptions import DataError, MissingDependencyError, SLDLWarning
 from pysldl.persistence import load_model, save_model
-from pysldl.presets import PRESETS, make_sldl
 
 METHODS = {
     **BASELINES,

@@ -56,14 +56,14 @@ def test_tfidf_is_one_plus_log_times_idf_with_unit_rows() -> None:
         ds.tfidf()
 
 
-def test_texts_are_vectorised_by_what_the_train_rows_know() -> None:
+def test_texts_are_vectorized_by_what_the_train_rows_know() -> None:
     texts = ["cloud over sky", "cloud and rain", "sky and sky", "unseen word and sky"]
     ds = Dataset("d", None, np.eye(4), list("abcd"), splits={"train": [0, 1, 2], "test": [3]}, texts=texts)
     assert ds.n_features == 0 and "texts" in repr(ds)
-    vectorised = ds.vectorize()
-    assert vectorised.feature_names is not None
-    assert vectorised.feature_names.tolist() == ["and", "cloud", "sky"]
-    assert vectorised.X.shape == (4, 3)
+    vectorized = ds.vectorize()
+    assert vectorized.feature_names is not None
+    assert vectorized.feature_names.tolist() == ["and", "cloud", "sky"]
+    assert vectorized.X.shape == (4, 3)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_unknown_split_and_wrong_mask() -> None:
         ds.subset([True, False])
     with pytest.raises(DataError, match="holds no texts"):
         ds.vectorize()
-    with pytest.raises(DataError, match="cannot be vectorised"):
+    with pytest.raises(DataError, match="cannot be vectorized"):
         Dataset("d", None, Y, NAMES, texts=["", "", ""]).vectorize()
 
 

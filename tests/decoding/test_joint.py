@@ -1,4 +1,4 @@
-"""Neighbours by code and features together, alone and in the classifier."""
+"""Neighbors by code and features together, alone and in the classifier."""
 
 import numpy as np
 import pytest
@@ -6,14 +6,15 @@ from scipy import sparse
 
 from pysldl import SLDLClassifier
 from pysldl.datasets import make_asymmetric_multilabel
-from pysldl.decoding import JointNeighborDecoder, LinearRanker, NeighborDecoder
+from pysldl.decoding import JointNeighborDecoder, NeighborDecoder
 from pysldl.decoding import joint as joint_module
-from pysldl.decoding.index import unit_vectors
 from pysldl.decoding.joint import CodedRows
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.mapping import RidgeMapping
+from pysldl.neighbors.exact import unit_vectors
 from pysldl.persistence import load_model
+from pysldl.ranking import LinearRanker
 
 
 @pytest.fixture(params=["exact", "inverted"])
@@ -40,7 +41,7 @@ def similarities(Z, weight):
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("k", [1, 7])
-def test_neighbours_are_the_nearest_by_both_parts(rows, search, weight, k):
+def test_neighbors_are_the_nearest_by_both_parts(rows, search, weight, k):
     Z, Y = rows
     decoder = JointNeighborDecoder(60, weight=weight, temperature=0.1, n_terms=100).fit(Z, Y)
     assert (decoder.postings_ is None) == (search == "exact")
@@ -72,11 +73,11 @@ def test_the_weight_goes_to_the_part_that_knows_the_labels(search, useful, expec
     noise = rng.random((600, 12)).astype(np.float32)
     Z = CodedRows(signal, noise) if useful == "codes" else CodedRows(noise, signal)
     chosen = np.arange(0, 600, 2)
-    decoder = JointNeighborDecoder(n_terms=12).fit(Z, Y).choose(Z[chosen], chosen, Z)
+    decoder = JointNeighborDecoder(n_terms=12).fit(Z, Y).tune(Z[chosen], chosen, Z)
     assert abs(decoder.weight_ - expected) <= 0.5
-    labels, _ = decoder.left_out_candidates(Z, np.arange(600), Z, Y, 1)
+    labels, _ = decoder.loo_candidates(Z, np.arange(600), Z, Y, 1)
     assert (labels[:, 0] == group).mean() > 0.95
-    given = JointNeighborDecoder(7, weight=0.2, temperature=0.5).fit(Z, Y).choose(Z[chosen], chosen, Z)
+    given = JointNeighborDecoder(7, weight=0.2, temperature=0.5).fit(Z, Y).tune(Z[chosen], chosen, Z)
     assert (given.n_neighbors_, given.weight_, given.temperature_) == (7, 0.2, 0.5)
 
 
@@ -136,12 +137,12 @@ def test_rows_come_and_go_as_if_fitted_with_them(data, search):
         fresh.scores(clf._rows_to_decode(X[:20])).toarray(),
         atol=1e-5,
     )
-    clf.forget_rows([0, 7])
+    clf.remove_rows([0, 7])
     assert clf.decoder_.Y_.shape[0] == len(clf.decoder_.vectors_) == len(data.X.indptr) - 3
 
 
 def test_hard_cases(search):
-    """Duplicate rows, a row without features, a code of zero, more neighbours than rows, bad parameters."""
+    """Duplicate rows, a row without features, a code of zero, more neighbors than rows, bad parameters."""
     rng = np.random.default_rng(0)
     X = np.repeat(rng.random((10, 8)).astype(np.float32), 2, axis=0)
     X[0] = 0
@@ -149,7 +150,7 @@ def test_hard_cases(search):
     Y = sparse.csr_array((rng.random((20, 5)) < 0.5).astype(np.float32))
     Z = CodedRows(codes, X)
     with pytest.warns(SLDLWarning, match="n_neighbors=100 is more than the 20 training rows"):
-        decoder = JointNeighborDecoder(100).fit(Z, Y).choose(Z, np.arange(20), Z)
+        decoder = JointNeighborDecoder(100).fit(Z, Y).tune(Z, np.arange(20), Z)
     scores = decoder.scores(Z).toarray()
     assert np.isfinite(scores).all()
     np.testing.assert_allclose(scores[0], Y.toarray().mean(axis=0), atol=1e-6)  # near to nothing: the prior answers

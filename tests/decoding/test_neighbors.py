@@ -6,7 +6,7 @@ from scipy import sparse
 
 from pysldl.decoding import BlendDecoder, LinearReadout, NeighborDecoder
 from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.topk import top_k
+from pysldl.metrics.topk import top_k
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_left_out_votes_are_those_of_an_index_without_the_row(codes):
     Z, Y, _ = codes
     decoder = NeighborDecoder(7).fit(Z, Y)
     rows = np.array([4, 20])
-    found = decoder.left_out_scores(Z[rows], rows, Z, Y).toarray()
+    found = decoder.loo_scores(Z[rows], rows, Z, Y).toarray()
     for row, scores in zip(rows, found, strict=True):
         others = np.delete(np.arange(40), row)
         expected = NeighborDecoder(7).fit(Z[others], Y[others]).scores(Z[[row]]).toarray()[0]
@@ -82,7 +82,7 @@ def test_left_out_readout_equals_refitting_without_the_row(codes):
     Z, Y, _ = codes
     decoder = LinearReadout(0.0).fit(Z, Y)  # without penalty, whose unit depends on the row left out
     rows = np.array([4, 20])
-    found = decoder.left_out_scores(Z[rows], rows, Z, Y)
+    found = decoder.loo_scores(Z[rows], rows, Z, Y)
     for row, scores in zip(rows, found, strict=True):
         others = np.delete(np.arange(40), row)
         expected = LinearReadout(0.0).fit(Z[others], Y[others]).scores(Z[[row]])[0]
@@ -120,7 +120,7 @@ def test_candidates_are_the_best_of_the_scores(codes):
     decoder = NeighborDecoder(7).fit(Z, Y)
     for (labels, votes), scores in (
         (decoder.candidates(Q, 4), decoder.scores(Q)),
-        (decoder.left_out_candidates(Z, np.arange(40), Z, Y, 4), decoder.left_out_scores(Z, np.arange(40), Z, Y)),
+        (decoder.loo_candidates(Z, np.arange(40), Z, Y, 4), decoder.loo_scores(Z, np.arange(40), Z, Y)),
     ):
         expected, best = top_k(scores, 4)
         np.testing.assert_allclose(votes, np.where(expected < 0, 0, best), rtol=1e-5)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pysldl.embedding.divergence import js_backward, js_divergence, kl_backward, kl_divergence, kl_of_pairs
-from pysldl.embedding.hinge import ConsecutiveHinge
-from pysldl.embedding.transfer import rank_labels
+from pysldl.embedding.label_graph import rank_labels
+from pysldl.embedding.ranking_loss import ConsecutiveHinge
 from pysldl.embedding.vector import squared_error
 
 

@@ -5,11 +5,11 @@ import random
 from pathlib import Path
 
 import pytest
-from made_up import make_record
+from factories import make_record
 from small_world import small_file
 
-from pysldl.experiments.results import FoldRecord, Summary, read_summaries
-from pysldl.experiments.runner import Source
+from pysldl.experiments.run.runner import Source
+from pysldl.experiments.stats.results import FoldRecord, Summary, read_summaries
 
 
 @pytest.fixture(scope="session")

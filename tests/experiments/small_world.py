@@ -9,9 +9,9 @@ import numpy as np
 
 from pysldl import make_sldl
 from pysldl.datasets import Dataset, make_asymmetric_multilabel, write_npz
-from pysldl.experiments.methods import Method
-from pysldl.experiments.protocol import Protocol
-from pysldl.experiments.runner import Run, Source, Step, run_experiment
+from pysldl.experiments.run.methods import Method
+from pysldl.experiments.run.protocol import Protocol
+from pysldl.experiments.run.runner import Run, Source, Step, run_experiment
 
 SMALL = Protocol(n_folds=3, c_hats=(4, 8), n_steps=(10, 30), ks=(3, 7), validation_rows=15)
 

@@ -9,11 +9,11 @@ from small_world import CONSTANT, QUICK, SMALL, UNABLE, other_sldl, run_small, s
 
 from pysldl.cli.reproduce import reproduce
 from pysldl.exceptions import DataError
-from pysldl.experiments.archive import Archive, export_results, read_export
-from pysldl.experiments.methods import Method
-from pysldl.experiments.outputs import collect
-from pysldl.experiments.run_folder import open_run
-from pysldl.experiments.runner import Source
+from pysldl.experiments.report.outputs import collect
+from pysldl.experiments.run.archive import Archive, export_results, read_export
+from pysldl.experiments.run.folder import open_run
+from pysldl.experiments.run.methods import Method
+from pysldl.experiments.run.runner import Source
 
 METHODS = (QUICK, CONSTANT)
 

@@ -1,4 +1,4 @@
-"""Figures: complete, the same bytes each time, and not told by colour alone."""
+"""Figures: complete, the same bytes each time, and not told by color alone."""
 
 import builtins
 import xml.etree.ElementTree as ElementTree
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pysldl.exceptions import DataError, MissingDependencyError
-from pysldl.experiments.figures import (
+from pysldl.experiments.report.figures import (
     Drawing,
     critical_difference_diagram,
     parameter_curves,
@@ -19,8 +19,8 @@ from pysldl.experiments.figures import (
     training_time_bars,
     write_drawing,
 )
-from pysldl.experiments.results import Scores, TheoremTerms
-from pysldl.experiments.significance import rank_test
+from pysldl.experiments.stats.results import ErrorBoundTerms, Scores
+from pysldl.experiments.stats.significance import rank_test
 
 METHODS = ("SLDL", "w/o GE", "random")
 
@@ -42,7 +42,7 @@ def curves() -> Drawing:
 
 
 def terms() -> Drawing:
-    return theorem_bars([TheoremTerms(d, m, 0.5, 1.0, 1.7) for d in ("x", "y") for m in METHODS])
+    return theorem_bars([ErrorBoundTerms(d, m, 0.5, 1.0, 1.7) for d in ("x", "y") for m in METHODS])
 
 
 DRAWINGS = pytest.mark.parametrize("draw", [diagram, times, curves, terms])
@@ -90,14 +90,14 @@ def symbols(svg: str) -> int:
     return len(shapes)
 
 
-def test_grey_values_of_neighbouring_colours_differ() -> None:
-    from pysldl.experiments import figures
+def test_gray_values_of_neighboring_colors_differ() -> None:
+    from pysldl.experiments.report import figures
 
-    def lightness(colour: str) -> float:
-        red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    def lightness(color: str) -> float:
+        red, green, blue = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    values = [lightness(colour) for colour in figures._COLOURS]
+    values = [lightness(color) for color in figures._COLOURS]
     assert all(value < 0.75 for value in values), "a line must stand out from white"
     assert abs(values[0] - values[1]) > 0.2
 

@@ -7,9 +7,9 @@ from small_world import CONSTANT, QUICK, SMALL, numbers, other_sldl, run_small, 
 
 from pysldl.cli.reproduce import reproduce
 from pysldl.exceptions import DataError
-from pysldl.experiments import run_folder
-from pysldl.experiments.methods import Method
-from pysldl.experiments.runner import Source
+from pysldl.experiments.run import folder
+from pysldl.experiments.run.methods import Method
+from pysldl.experiments.run.runner import Source
 
 GRID = {"folds": 3, "c_hats": "4,8", "ks": "3,7", "validation_rows": 15}
 
@@ -34,9 +34,9 @@ def test_parts_together_are_the_whole(source, tmp_path):
 
 
 def test_other_versions_may_be_merged_and_stay_known(source, tmp_path, monkeypatch):
-    older = {**run_folder.library_versions(), "numpy": "1.26.0"}
+    older = {**folder.library_versions(), "numpy": "1.26.0"}
     with monkeypatch.context() as machine:
-        machine.setattr(run_folder, "library_versions", lambda: older)
+        machine.setattr(folder, "library_versions", lambda: older)
         run(source, tmp_path / "a", methods=[CONSTANT], folds=[0])
     merged, _ = run(source, tmp_path / "all", methods=[CONSTANT], merge=[tmp_path / "a"])
     assert [record.versions["numpy"] == "1.26.0" for record in merged.folder.records("small")] == [True, False, False]

@@ -6,7 +6,7 @@ from small_world import small_file
 from pysldl.baselines import BASELINES, RECONSTRUCTIONS
 from pysldl.cli.reproduce import reproduce
 from pysldl.exceptions import DataError
-from pysldl.experiments.methods import find_methods
+from pysldl.experiments.run.methods import find_methods
 
 
 def test_settings_after_colons_make_a_variant_beside_the_method():

@@ -8,7 +8,7 @@ import pytest
 CHECK = """
 import os
 {before}
-from pysldl.experiments.threads import one_thread
+from pysldl.experiments.run.threads import one_thread
 
 with one_thread():
     import numba, torch
@@ -31,7 +31,7 @@ def test_one_thread_whatever_is_loaded_before(before):
 
 def test_threads_come_back():
     torch = pytest.importorskip("torch")
-    from pysldl.experiments.threads import one_thread
+    from pysldl.experiments.run.threads import one_thread
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)

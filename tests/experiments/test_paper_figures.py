@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pysldl.experiments.results import Summary, scores_by_metric
-from pysldl.experiments.significance import Comparison, RankTest, compare_summaries, rank_test
+from pysldl.experiments.stats.results import Summary, scores_by_metric
+from pysldl.experiments.stats.significance import Comparison, RankTest, compare_summaries, rank_test
 
 
 def table(path: Path) -> list[dict[str, str]]:

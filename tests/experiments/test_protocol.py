@@ -5,7 +5,7 @@ import pytest
 from small_world import SMALL, small_dataset
 
 from pysldl.exceptions import DataError
-from pysldl.experiments.protocol import Protocol, fingerprint
+from pysldl.experiments.run.protocol import Protocol, fingerprint
 
 
 @pytest.mark.parametrize("stratified", [False, True])

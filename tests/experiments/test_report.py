@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up import make_record
+from factories import make_record
 
 from pysldl.exceptions import MissingDependencyError
 from pysldl.experiments.report import (
@@ -22,8 +22,8 @@ from pysldl.experiments.report import (
     write_reproduction,
 )
 from pysldl.experiments.report.reproduction import protocol_notes
-from pysldl.experiments.results import FoldRecord, Summary, TheoremTerms
-from pysldl.experiments.tables import Cell, Row, Table
+from pysldl.experiments.report.tables import Cell, Row, Table
+from pysldl.experiments.stats.results import ErrorBoundTerms, FoldRecord, Summary
 
 PUBLISHED = [
     Summary(metric, dataset, method, mean, 5.0)
@@ -69,7 +69,7 @@ def context(records: list[FoldRecord]) -> ReportContext:
     measured = Measurements(
         records,
         variants=["w/o AC", "random"],
-        terms=[TheoremTerms("birds", "SLDL", 0.5, 1.0, 1.7)],
+        terms=[ErrorBoundTerms("birds", "SLDL", 0.5, 1.0, 1.7)],
         curves={("k", "P@1"): {"birds": [(10, 50.0), (20, 51.0)]}},
     )
     return reproduction_context(

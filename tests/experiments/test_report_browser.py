@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pysldl.experiments.report import Measurements, Published, reproduction_context, write_report
-from pysldl.experiments.results import FoldRecord, Summary
+from pysldl.experiments.stats.results import FoldRecord, Summary
 from webdriver import ENTER, Browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

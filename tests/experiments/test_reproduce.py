@@ -8,11 +8,11 @@ from small_world import SMALL, small_file
 
 from pysldl.cli.reproduce import reproduce
 from pysldl.exceptions import DataError
-from pysldl.experiments.journal import Record
-from pysldl.experiments.published import agreements, read_published, verdict
-from pysldl.experiments.results import Summary
-from pysldl.experiments.scoring import PAPER_METRICS
-from pysldl.experiments.selection import select
+from pysldl.experiments.run.journal import Record
+from pysldl.experiments.run.scoring import PAPER_METRICS
+from pysldl.experiments.run.selection import select
+from pysldl.experiments.stats.published import agreements, read_published, verdict
+from pysldl.experiments.stats.results import Summary
 
 GRID = {"folds": 3, "c_hats": "4,8", "n_steps": "10,30", "ks": "3,7", "validation_rows": 15}
 

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from factories import make_record
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import make_record
 
 from pysldl.exceptions import DataError
-from pysldl.experiments.results import (
+from pysldl.experiments.stats.results import (
     Summary,
     complete_part,
     fold_scores,
     mean_fit_seconds,
     read_summaries,
     scores_by_metric,
-    summarise,
+    summarize,
     write_summaries,
 )
 
@@ -116,7 +116,7 @@ def test_matrix_holds_each_mean_at_its_place() -> None:
 def test_summary_of_folds_is_in_per_cent_with_sample_deviation() -> None:
     scores = [0.5, 0.6, 0.7]
     made = [make_record("birds", "A", fold, score) for fold, score in enumerate(scores)]
-    row = next(row for row in summarise(made) if row.metric == "P@1")
+    row = next(row for row in summarize(made) if row.metric == "P@1")
     assert row.mean == pytest.approx(60)
     assert row.std == pytest.approx(10)
     assert row.n_folds == 3
@@ -124,18 +124,18 @@ def test_summary_of_folds_is_in_per_cent_with_sample_deviation() -> None:
 
 
 def test_one_fold_has_no_deviation() -> None:
-    assert summarise([make_record("birds", "A", 0, 0.5)])[0].std == 0
+    assert summarize([make_record("birds", "A", 0, 0.5)])[0].std == 0
 
 
 def test_two_records_of_a_fold_are_refused() -> None:
     with pytest.raises(DataError, match="A on birds, fold 3: two records of the same fold"):
-        summarise([make_record("birds", "A", 3, 0.5)] * 2)
+        summarize([make_record("birds", "A", 3, 0.5)] * 2)
 
 
 def test_folds_with_other_metrics_are_refused() -> None:
     other = make_record("birds", "A", 1, 0.5, metrics={"P@1": 0.5})
     with pytest.raises(DataError, match="fold 1: its metrics differ from those of fold 0"):
-        summarise([make_record("birds", "A", 0, 0.5), other])
+        summarize([make_record("birds", "A", 0, 0.5), other])
 
 
 def test_training_time_is_the_mean_over_folds() -> None:

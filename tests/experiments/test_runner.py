@@ -19,11 +19,11 @@ from small_world import (
 from small_world import run_small as run
 
 from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.experiments import run_folder
-from pysldl.experiments.environment import library_versions
-from pysldl.experiments.journal import Journal, locked, read_journal
-from pysldl.experiments.methods import Method, find_methods, method_names, register_method
-from pysldl.experiments.runner import Source, Step, find_sources, run_experiment
+from pysldl.experiments.run import folder
+from pysldl.experiments.run.environment import library_versions
+from pysldl.experiments.run.journal import Journal, locked, read_journal
+from pysldl.experiments.run.methods import Method, find_methods, method_names, register_method
+from pysldl.experiments.run.runner import Source, Step, find_sources, run_experiment
 
 
 def test_a_record_for_every_fold_and_configuration(source, tmp_path):
@@ -115,7 +115,7 @@ def test_results_of_other_settings_are_refused(source, tmp_path):
 def test_results_of_another_version_are_refused(source, tmp_path, monkeypatch):
     run(source, tmp_path / "out", methods=[CONSTANT])
     newer = {**library_versions(), "pysldl": "99.0"}
-    monkeypatch.setattr(run_folder, "library_versions", lambda: newer)
+    monkeypatch.setattr(folder, "library_versions", lambda: newer)
     with pytest.raises(DataError, match=r"another versions? \(pysldl '.*', now '99.0'\)"):
         run(source, tmp_path / "out", methods=[CONSTANT])
 

@@ -9,10 +9,10 @@ from small_world import SMALL, small_dataset
 
 from pysldl.datasets import Dataset
 from pysldl.exceptions import MissingDependencyError
-from pysldl.experiments.evaluation import configurations, estimator_for, evaluate_method
-from pysldl.experiments.fold_data import FoldData, Task
-from pysldl.experiments.methods import Method, find_methods, method_names
-from pysldl.experiments.scoring import Scorer
+from pysldl.experiments.run.evaluation import configurations, estimator_for, evaluate_method
+from pysldl.experiments.run.fold_data import FoldData, Task
+from pysldl.experiments.run.methods import Method, find_methods, method_names
+from pysldl.experiments.run.scoring import Scorer
 
 # Labels of test rows only are part of the protocol, and the number of steps is chosen, not reached.
 pytestmark = [

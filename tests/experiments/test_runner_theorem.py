@@ -5,7 +5,7 @@ import pytest
 from small_world import small_dataset
 
 from pysldl.embedding import IdentityLabelEmbedding, RandomLabelEmbedding
-from pysldl.experiments.theorem import theorem_terms
+from pysldl.experiments.stats.error_bound import theorem_terms
 
 
 def terms(embedding, noise=0.0, scale=1.0):

@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from factories import make_record
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from made_up import make_record
 from scipy import stats
 
 from pysldl.exceptions import DataError
-from pysldl.experiments.results import FoldRecord, Scores, Summary
-from pysldl.experiments.significance import (
+from pysldl.experiments.stats.results import FoldRecord, Scores, Summary
+from pysldl.experiments.stats.significance import (
     compare_folds,
     compare_summaries,
     critical_difference,

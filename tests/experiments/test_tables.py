@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pysldl._utils.files import write_atomically
 from pysldl.exceptions import DataError
-from pysldl.experiments.files import write_atomically
-from pysldl.experiments.paper_tables import (
+from pysldl.experiments.report.paper_tables import (
     ablation_sentence,
     ablation_table,
     agreement_table,
@@ -18,9 +18,9 @@ from pysldl.experiments.paper_tables import (
     theorem_table,
     time_table,
 )
-from pysldl.experiments.results import FoldRecord, Summary, TheoremTerms, scores_by_metric, summarise
-from pysldl.experiments.significance import Comparison, compare_folds, rank_test
-from pysldl.experiments.tables import Cell, Row, Table, write_table
+from pysldl.experiments.report.tables import Cell, Row, Table, write_table
+from pysldl.experiments.stats.results import ErrorBoundTerms, FoldRecord, Summary, scores_by_metric, summarize
+from pysldl.experiments.stats.significance import Comparison, compare_folds, rank_test
 
 ROWS = [
     Summary("P@1", "x_1", "A", 50.0, 1.0),
@@ -90,7 +90,7 @@ def test_text_of_a_cell(cell: Cell, text: str) -> None:
 
 def test_ablation_puts_the_reference_last(records: list[FoldRecord]) -> None:
     compared = compare_folds(records, "P@5", "SLDL")
-    table = ablation_table(summarise(records), compared, ["SLDL", "w/o AC", "random", "absent"])
+    table = ablation_table(summarize(records), compared, ["SLDL", "w/o AC", "random", "absent"])
     assert table.columns == ("w/o AC", "random", "SLDL")
     assert all(row.cells[1].worse for row in table.rows)
 
@@ -144,7 +144,7 @@ def test_fastest_is_bold_and_terms_have_their_share() -> None:
     assert [cell.best for cell in times.rows[0].cells] == [False, True]
     assert times.rows[1].cells[0].value is None
     assert not times.rows[1].cells[0].best
-    terms = theorem_table([TheoremTerms("x", "SLDL", 1.0, 3.0, 1.5), TheoremTerms("x", "none", 0.0, 0.0, 1.0)])
+    terms = theorem_table([ErrorBoundTerms("x", "SLDL", 1.0, 3.0, 1.5), ErrorBoundTerms("x", "none", 0.0, 0.0, 1.0)])
     assert [row.cells[3].value for row in terms.rows] == [0.25, None]
 
 

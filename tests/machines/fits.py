@@ -19,7 +19,7 @@ from fingerprints import fingerprint, write_fingerprint
 from pysldl import SLDLClassifier, make_sldl
 from pysldl.baselines import BASELINES, CONTROLS
 from pysldl.datasets import SyntheticDataset, make_asymmetric_multilabel
-from pysldl.decoding import FeatureNeighborDecoder, JointNeighborDecoder, LinearRanker, LinearReadout, NeighborDecoder
+from pysldl.decoding import FeatureNeighborDecoder, JointNeighborDecoder, LinearReadout, NeighborDecoder
 from pysldl.embedding import (
     GaussianLabelEmbedding,
     IdentityLabelEmbedding,
@@ -27,9 +27,10 @@ from pysldl.embedding import (
     SVDLabelEmbedding,
     VectorLabelEmbedding,
 )
+from pysldl.estimator.presets import PRESETS
 from pysldl.exceptions import MissingDependencyError, SLDLWarning
 from pysldl.mapping import RidgeMapping
-from pysldl.presets import PRESETS
+from pysldl.ranking import LinearRanker
 
 __all__ = ["BASELINE_FITS", "FITS"]
 
@@ -48,7 +49,7 @@ SLDL_FITS: dict[str, Callable[[], Any]] = {
     **{preset: (lambda preset=preset: make_sldl(preset)) for preset in PRESETS},
     "accurate, large": lambda: make_sldl("accurate", decoder__most_labels=0, ranker__most_labels=0),
     "Gaussians, JS": lambda: _latent(GaussianLabelEmbedding(divergence="js")),
-    "Gaussians, sparse": lambda: _latent(GaussianLabelEmbedding(32, graph="sparse", reach=32)),
+    "Gaussians, sparse": lambda: _latent(GaussianLabelEmbedding(32, graph="sparse", n_walk_labels=32)),
     "vectors": lambda: _latent(VectorLabelEmbedding(directed=False)),
     "vectors, directed": lambda: _latent(VectorLabelEmbedding(directed=True)),
     "SVD": lambda: _latent(SVDLabelEmbedding()),

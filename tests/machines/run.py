@@ -24,7 +24,7 @@ from number_tests import NUMBERS
 
 from fingerprints import Agreement, Fingerprint, compare, read_fingerprint
 from machine_settings import MachineSetting, choose_settings, environment, run_under
-from pysldl.display import text_table
+from pysldl.inspection.display import text_table
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "machines"

@@ -82,6 +82,11 @@ def test_a_format_that_never_was(version: Any, folder: Path) -> None:
     refused(folder, "never was")
 
 
+def test_the_format_before_the_stages_were_renamed_says_to_fit_again(folder: Path) -> None:
+    edit(folder, lambda content: content.update(format_version=1))
+    refused(folder, "format 1.*Fit it again")
+
+
 @pytest.mark.parametrize("name", ["arrays.safetensors", "labels.json"])
 @pytest.mark.parametrize("verify", [True, False])
 def test_missing_truncated_and_extended_files(name: str, verify: bool, folder: Path) -> None:

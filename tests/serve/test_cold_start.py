@@ -8,8 +8,9 @@ import pytest
 
 from pysldl import SLDLClassifier, make_sldl
 from pysldl.datasets import SyntheticDataset
-from pysldl.decoding import FeatureNeighborDecoder, LinearRanker
+from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.persistence import save_model
+from pysldl.ranking import LinearRanker
 
 # Each takes between a tenth of a second and several seconds to load, and no single row needs it.
 SLOW = (
@@ -56,7 +57,7 @@ print(*[name for name in ("numba", "sklearn") if name in sys.modules])
 
 @pytest.mark.parametrize("ranked", [True, False])
 def test_the_first_answer_loads_nothing_slow(world: SyntheticDataset, tmp_path: Path, ranked: bool) -> None:
-    """Neither through neighbours by features and a ranker, as large models are made, nor as small ones are."""
+    """Neither through neighbors by features and a ranker, as large models are made, nor as small ones are."""
     large = SLDLClassifier(decoder=FeatureNeighborDecoder(), ranker=LinearRanker())
     model = (large if ranked else make_sldl("accurate")).fit(
         world.X, world.Y, label_names=world.label_names, feature_names=world.feature_names

@@ -210,7 +210,7 @@ def test_examples_stay_when_rows_are_added_and_go_when_rows_are_taken_out(world,
     source.refresh()
     assert source.current._said(7) == first and source.current._said(305) is None
 
-    model.forget_rows([0])
+    model.remove_rows([0])
     updates = [{"n_added": 10, "n_forgotten": 0}, {"n_added": 0, "n_forgotten": 1}]
     save_model(model, path, extra=about | {"updates": updates}, overwrite=True)
     source.refresh()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from service_process import Service
 
-from pysldl.relations import VERBS
+from pysldl.inspection.relations import VERBS
 from webdriver import ENTER, Browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

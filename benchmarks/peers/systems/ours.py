@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from task import System, Task
 
-from pysldl.by_size import for_size
+from pysldl.estimator.size_dispatch import for_size
 from specification import read_preset
 from stages import stages_watched
 

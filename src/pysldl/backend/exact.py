@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.backend.dispatch import has_numba
 from pysldl.backend.threads import matmul
-from pysldl.kernels import compiled
 
 __all__ = ["exp", "log", "matmul_exact", "product_bits", "round_to_bits"]
 
@@ -48,7 +48,7 @@ def exp(x: Any) -> Array:
     array([1.      , 2.718282])
     """
     x = np.asarray(x, dtype=np.float64)
-    if x.size >= COMPILED_SIZE and compiled():
+    if x.size >= COMPILED_SIZE and has_numba():
         flat = np.ascontiguousarray(x).ravel()
         return _compiled_exp()(flat, np.empty_like(flat)).reshape(x.shape)
     power = np.rint(x * PER_LN2)

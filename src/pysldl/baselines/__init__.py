@@ -4,7 +4,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from pysldl.base import LabelRanker
+from pysldl.estimator.base import BaseLabelClassifier
 
 __all__ = ["BASELINES", "CONTROLS", "RECONSTRUCTIONS"]
 
@@ -21,13 +21,13 @@ _HOMES = {
     "CLIF": "clif",
     "KDTEA": "kdtea",
     "AdaBoostC2": "adaboost_c2",
-    "LabelPrior": "simple",
-    "FeatureNeighbors": "simple",
-    "OneVsRestLogistic": "simple",
-    "RidgeReadout": "simple",
+    "LabelPrior": "controls",
+    "FeatureNeighbors": "controls",
+    "OneVsRestLogistic": "controls",
+    "RidgeReadout": "controls",
 }
 
-Builder = Callable[..., LabelRanker]
+Builder = Callable[..., BaseLabelClassifier]
 
 
 def __getattr__(name: str) -> Any:
@@ -37,7 +37,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _builder(class_name: str, **settings: Any) -> Builder:
-    def build(**overrides: Any) -> LabelRanker:
+    def build(**overrides: Any) -> BaseLabelClassifier:
         return __getattr__(class_name)(**{**settings, **overrides})
 
     build.__doc__ = f"A {class_name}; keyword arguments change its parameters."

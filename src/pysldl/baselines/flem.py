@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from pysldl.baselines.deep import Clip, DeepRanker, OptimizerName, Scaling, decay_weights_only
-from pysldl.baselines.rows import Rows
-from pysldl.baselines.training import Objective
+from pysldl._utils.progress import ProgressCallback
+from pysldl.baselines.torch_training.classifier import Clip, OptimizerName, Scaling, TorchClassifier, decay_weights_only
+from pysldl.baselines.torch_training.dense_batches import DenseBatches
+from pysldl.baselines.torch_training.loop import Objective
 from pysldl.exceptions import DataError
-from pysldl.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -19,7 +19,7 @@ __all__ = ["FLEM"]
 HIDDEN = 128
 
 
-class FLEM(DeepRanker):
+class FLEM(TorchClassifier):
     r"""FLEM: fusion label enhancement.
 
     A linear classifier gives logits p; beside it an enhancement network turns features and labels of a training row
@@ -40,7 +40,7 @@ class FLEM(DeepRanker):
         What :math:`\ell_4` asks of the distribution: to agree with the classifier (``"ld"``, FLEM-D, the default of
         the authors' code), to rank positives above negatives, or to keep the similarities between rows.
     selection : {"AP", "P@1", "hamming"}
-        What decides on held-out rows which epoch is kept. The authors' code uses the Hamming loss, which favours
+        What decides on held-out rows which epoch is kept. The authors' code uses the Hamming loss, which favors
         models that predict nothing where labels are rare; not given by the paper.
     epochs : int
         The authors' code runs 30, at which the classifier still improves on every data set when rows have length 1.
@@ -49,7 +49,7 @@ class FLEM(DeepRanker):
     scaling, validation_fraction, patience
         Not given by the paper.
     device, vectorizer, memory_limit, progress, random_state
-        See :class:`~pysldl.baselines.deep.DeepRanker`.
+        See :class:`~pysldl.baselines.torch_training.classifier.TorchClassifier`.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class FLEM(DeepRanker):
     def _parameter_groups(self, network: nn.Module) -> list[dict[str, Any]]:
         return decay_weights_only(network, self.weight_decay)
 
-    def _objective(self, network: Any, train: Rows) -> Objective:
+    def _objective(self, network: Any, train: DenseBatches) -> Objective:
         fourth = _fourth_loss(self.variant)
 
         def loss(x: Tensor, y: Tensor) -> Tensor:

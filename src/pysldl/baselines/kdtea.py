@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from pysldl.baselines.deep import Clip, DeepRanker, OptimizerName, Scaling
-from pysldl.baselines.rows import Rows
-from pysldl.baselines.training import Objective
+from pysldl._utils.progress import ProgressCallback
+from pysldl.baselines.torch_training.classifier import Clip, OptimizerName, Scaling, TorchClassifier
+from pysldl.baselines.torch_training.dense_batches import DenseBatches
+from pysldl.baselines.torch_training.loop import Objective
 from pysldl.exceptions import DataError
-from pysldl.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["KDTEA"]
 
 
-class KDTEA(DeepRanker):
+class KDTEA(TorchClassifier):
     r"""KD-TEA (reconstruction): target-embedding autoencoder with knowledge distillation (IEEE TETCI 2024).
 
     Only the abstract of the method is public. It fixes that a large autoencoder teaches a small one, and that the
@@ -29,7 +29,7 @@ class KDTEA(DeepRanker):
     .. math:: L_{TEA} = \mathrm{BCE}(d(u(x)), y) + \lambda_r \mathrm{BCE}(d(e(y)), y)
                       + \lambda_a \lVert u(x) - e(y) \rVert^2 / D .
 
-    The teacher minimises it alone; the student then minimises
+    The teacher minimizes it alone; the student then minimizes
     :math:`\alpha L_{TEA} + (1 - \alpha)\,\mathrm{MSE}` between its logits and the teacher's.
 
     Parameters
@@ -53,7 +53,7 @@ class KDTEA(DeepRanker):
         Cap for the teacher, and again for the student.
     batch_size, learning_rate, weight_decay, optimizer, clip, scaling, validation_fraction, patience, device, \
 vectorizer, memory_limit, progress, random_state
-        See :class:`~pysldl.baselines.deep.DeepRanker`.
+        See :class:`~pysldl.baselines.torch_training.classifier.TorchClassifier`.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ vectorizer, memory_limit, progress, random_state
     def _build(self, n_features: int, n_labels: int) -> nn.Module:
         from torch import nn
 
-        from pysldl.baselines.blocks import mlp
+        from pysldl.baselines.torch_training.layers import mlp
 
         def autoencoder(feature_widths: list[int], hidden: int, latent: int, dropout: float) -> nn.Module:
             def layers(widths: list[int]) -> nn.Module:
@@ -140,7 +140,7 @@ vectorizer, memory_limit, progress, random_state
             }
         )
 
-    def _fit_network(self, train: Rows, held: Rows | None) -> nn.Module:
+    def _fit_network(self, train: DenseBatches, held: DenseBatches | None) -> nn.Module:
         network: Any = self._new_network(train)
         for part, objective in (("teacher", self._teaching(network)), ("student", self._objective(network, train))):
             score = partial(read_out, network[part])
@@ -155,7 +155,7 @@ vectorizer, memory_limit, progress, random_state
     def _teaching(self, network: Any) -> Objective:
         return lambda x, y: self._autoencoder_loss(network["teacher"], x, y)[0]
 
-    def _objective(self, network: Any, train: Rows) -> Objective:
+    def _objective(self, network: Any, train: DenseBatches) -> Objective:
         import torch
 
         def loss(x: Tensor, y: Tensor) -> Tensor:

@@ -11,9 +11,9 @@ from pysldl import SLDLClassifier, make_sldl
 from pysldl.datasets import SyntheticDataset
 from pysldl.decoding import NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding, IdentityLabelEmbedding, RandomLabelEmbedding
+from pysldl.inspection.relations import RelationFinder
 from pysldl.metrics import evaluate, inverse_propensity
-from pysldl.relations import RelationFinder
-from pysldl.topk import top_k
+from pysldl.metrics.topk import top_k
 
 __all__ = ["METRICS", "Directions", "Measured", "Trial", "measure"]
 
@@ -114,7 +114,7 @@ def _run_trials(world: SyntheticDataset, models: dict[str, SLDLClassifier]) -> l
     votes = NeighborDecoder(30).fit(_unit(train.X), train.Y)
     predictions: dict[str, NDArray[Any]] = {
         "label prior": np.tile(most_frequent, (test.n_samples, 1)),
-        "raw-feature neighbours": top_k(votes.scores(_unit(test.X)), k)[0],
+        "raw-feature neighbors": top_k(votes.scores(_unit(test.X)), k)[0],
     }
     predictions |= {name: model.predict_topk(test.X, k)[0] for name, model in models.items()}
     return [Trial(name, evaluate(test.Y, labels, weights, ks=CUTOFFS)) for name, labels in predictions.items()]

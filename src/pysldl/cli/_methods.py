@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from pysldl._utils.suggestions import did_you_mean
 from pysldl.exceptions import DataError
-from pysldl.suggestions import did_you_mean
 
 __all__ = ["make_method"]
 
@@ -18,7 +18,7 @@ def make_method(name: str, usual: dict[str, Any]) -> Any:
         Parameters to set where the classifier has them.
     """
     from pysldl.baselines import BASELINES, CONTROLS
-    from pysldl.presets import PRESETS, make_sldl
+    from pysldl.estimator.presets import PRESETS, make_sldl
 
     if name in PRESETS:
         return make_sldl(name, **usual)

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 from rich.table import Table
 
-from pysldl.progress import Progress, ProgressCallback
+from pysldl._utils.progress import Progress, ProgressCallback
 
 __all__ = ["console", "facts", "note", "percent", "print_json", "stage_bars", "table"]
 

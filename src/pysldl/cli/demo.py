@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pysldl import SLDLClassifier
     from pysldl.cli._demonstration import Directions, Trial
     from pysldl.datasets import SyntheticDataset
-    from pysldl.relations import LabelRelation
+    from pysldl.inspection.relations import LabelRelation
 
 __all__ = ["demo"]
 

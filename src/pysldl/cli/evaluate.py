@@ -1,4 +1,4 @@
-"""`sldl evaluate`: how good a model is on labelled rows."""
+"""`sldl evaluate`: how good a model is on labeled rows."""
 
 from pathlib import Path
 from typing import Literal

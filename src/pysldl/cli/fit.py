@@ -72,7 +72,7 @@ def fit(
         Print one JSON object.
     """
     from pysldl.cli._data import choose_rows, read_data
-    from pysldl.excerpts import excerpts
+    from pysldl.inspection.snippets import excerpts
     from pysldl.persistence import save_model
 
     _check_target(model, overwrite)
@@ -145,9 +145,9 @@ def _check_target(model: Path, overwrite: bool) -> None:
 def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_limit: str | None) -> Any:
     from sklearn.feature_extraction.text import TfidfVectorizer
 
+    from pysldl._utils.memory import parse_bytes
+    from pysldl._utils.settings import parse_settings, with_settings
     from pysldl.cli._methods import make_method
-    from pysldl.memory import parse_bytes
-    from pysldl.settings import parse_settings, with_settings
 
     if memory_limit is not None:
         try:
@@ -173,7 +173,7 @@ def _stored(rows: "Dataset") -> int:
 
 
 def _memory_line(memory: dict[str, int], *, complete: bool) -> str:
-    from pysldl.memory import format_bytes
+    from pysldl._utils.memory import format_bytes
 
     stages = ", ".join(f"{stage} {format_bytes(needed)}" for stage, needed in memory.items())
     return f"memory beside the data: {stages}" + ("" if complete else ", and more for the words of the texts")

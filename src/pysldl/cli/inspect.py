@@ -11,9 +11,9 @@ from pysldl.cli._reading import Reading
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
-    from pysldl.card.content import HeldOut
     from pysldl.cli._model import Features, Model
-    from pysldl.relations import LabelRelation
+    from pysldl.inspection.card.content import HeldOut
+    from pysldl.inspection.relations import LabelRelation
 
 __all__ = ["inspect", "relations_table"]
 
@@ -112,7 +112,7 @@ def inspect(
 
 def relations_table(title: str, relations: "list[LabelRelation]", **extra: list[str]) -> Any:
     """Directed relations, one a row, with further columns if given."""
-    from pysldl.relations import sure_text
+    from pysldl.inspection.relations import sure_text
 
     numbers = ("rows", "of", "share", "sure")
     divergences = ("KL", "reverse") if all(relation.kl is not None for relation in relations) else ()
@@ -136,8 +136,8 @@ def relations_table(title: str, relations: "list[LabelRelation]", **extra: list[
 def _write_card(
     model: Path, target: Path, data: str | None, split: str | None, features: "Features", reading: Reading | None
 ) -> None:
-    from pysldl.card import make_card, write_card
     from pysldl.cli._model import open_model
+    from pysldl.inspection.card import make_card, write_card
 
     opened = open_model(model)
     held_out = None if data is None else _measured(opened, data, split, features, reading)
@@ -150,10 +150,10 @@ def _measured(
     opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None
 ) -> "HeldOut":
     """The quality of a model on rows of a data set."""
-    from pysldl.calibration import LABELS_PER_ROW
-    from pysldl.card.content import HeldOut
     from pysldl.cli._data import choose_rows, read_data
-    from pysldl.held_out import summarise
+    from pysldl.estimator.calibration import LABELS_PER_ROW
+    from pysldl.inspection.card.content import HeldOut
+    from pysldl.metrics.reliability import reliability_report
 
     classifier = opened.classifier
     dataset = read_data(data, reading, n_features=classifier.n_features_in_)
@@ -162,7 +162,9 @@ def _measured(
     k = min(LABELS_PER_ROW, len(classifier.label_names_))
     labels, scores = classifier.predict_topk(opened.rows_of(rows, features), k)
     calibration = classifier.calibration_
-    summary = summarise(labels, scores, truth.Y, None if calibration is None else lambda *_: calibration.probability)
+    summary = reliability_report(
+        labels, scores, truth.Y, None if calibration is None else lambda *_: calibration.probability
+    )
     which = f"rows of {dataset.name}, split {part}"
     if opened.was_fitted_on(dataset.name, part):
         which += ", WHICH THE MODEL WAS FITTED ON: the figures say nothing about new rows"
@@ -170,8 +172,8 @@ def _measured(
 
 
 def _print(result: dict[str, Any], found: "dict[str, list[LabelRelation]]") -> None:
-    from pysldl.card.content import flat_parameters
-    from pysldl.memory import format_bytes
+    from pysldl._utils.memory import format_bytes
+    from pysldl.inspection.card.content import flat_parameters
 
     screen = console()
     plain = ("model", "class", "format_version", "library_version", "created", "n_features", "n_labels")

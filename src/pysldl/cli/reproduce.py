@@ -13,12 +13,12 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from pysldl.cli._output import console, note, print_json, table
 
 if TYPE_CHECKING:
-    from pysldl.experiments.methods import Method
-    from pysldl.experiments.protocol import Protocol
-    from pysldl.experiments.published import Agreement
-    from pysldl.experiments.results import Summary
-    from pysldl.experiments.run_folder import Failure
-    from pysldl.experiments.runner import Step
+    from pysldl.experiments.run.folder import Failure
+    from pysldl.experiments.run.methods import Method
+    from pysldl.experiments.run.protocol import Protocol
+    from pysldl.experiments.run.runner import Step
+    from pysldl.experiments.stats.published import Agreement
+    from pysldl.experiments.stats.results import Summary
 
 __all__ = ["reproduce"]
 
@@ -100,7 +100,7 @@ def reproduce(
         many rows together.
     selection : {"nested", "as-published"}
         Choose c_hat, n_steps and k on validation parts of the training rows, or by the test folds, as the paper seems
-        to have done; the latter is optimistic, is labeled so, and is written to the folder `as-published`.
+        to have done; the latter is optimiztic, is labeled so, and is written to the folder `as-published`.
     unseen : {"paper", "keep", "drop"}
         Test labels that no training row carries: kept in the truth, dropped from it, or dropped only on
         stackex-coffee, as the paper's figures imply. Each table says which.
@@ -137,16 +137,16 @@ def reproduce(
         Exit code: 0, or 1 where a method failed or the check does not hold.
     """
     from pysldl.exceptions import DataError
-    from pysldl.experiments.archive import Archive, export_results, unseen_as_in_the_paper
-    from pysldl.experiments.merging import merge_folders
-    from pysldl.experiments.methods import find_methods
-    from pysldl.experiments.outputs import write_outputs
-    from pysldl.experiments.protocol import N_STEPS, PAPER_C_HATS, PAPER_KS, Protocol
-    from pysldl.experiments.published import read_published
     from pysldl.experiments.report import Published
-    from pysldl.experiments.run_folder import open_run
-    from pysldl.experiments.runner import find_sources, run_experiment
-    from pysldl.experiments.scoring import find_metrics
+    from pysldl.experiments.report.outputs import write_outputs
+    from pysldl.experiments.run.archive import Archive, export_results, unseen_as_in_the_paper
+    from pysldl.experiments.run.folder import open_run
+    from pysldl.experiments.run.merge import merge_folders
+    from pysldl.experiments.run.methods import find_methods
+    from pysldl.experiments.run.protocol import N_STEPS, PAPER_C_HATS, PAPER_KS, Protocol
+    from pysldl.experiments.run.runner import find_sources, run_experiment
+    from pysldl.experiments.run.scoring import find_metrics
+    from pysldl.experiments.stats.published import read_published
 
     if check and published is None:
         raise DataError("--check needs --published FILE: the paper's results, to check against.")
@@ -266,7 +266,7 @@ def _progress(
 
 
 def _configurations(methods: "Sequence[Method]", protocol: "Protocol") -> int:
-    from pysldl.experiments.evaluation import configurations
+    from pysldl.experiments.run.evaluation import configurations
 
     return sum(len(configurations(method, protocol)) for method in methods)
 
@@ -288,8 +288,8 @@ def _print_means(rows: "Sequence[Summary]") -> None:
 
 def _print_check(found: "Sequence[Agreement]", *, quiet: bool = False) -> bool:
     """Every mean beside the published one, the controls' beside it, and the verdict on SLDL."""
-    from pysldl.experiments.methods import REFERENCE
-    from pysldl.experiments.published import verdict
+    from pysldl.experiments.run.methods import REFERENCE
+    from pysldl.experiments.stats.published import verdict
 
     cells = {(row.dataset, row.metric, row.method): row for row in found}
     methods = [name for name in (REFERENCE, *CONTROLS) if any(row.method == name for row in found)]

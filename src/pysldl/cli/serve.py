@@ -84,8 +84,8 @@ def serve(
         if error.name not in ("starlette", "uvicorn", "h11", "anyio"):
             raise
         raise MissingDependencyError("sldl serve needs starlette and uvicorn: pip install 'pysldl[serve]'.") from error
-    from pysldl.memory import parse_bytes
-    from pysldl.serve.settings import Settings
+    from pysldl._utils.memory import parse_bytes
+    from pysldl.serve.limits import Limits
 
     positive = {
         "workers": workers,
@@ -103,7 +103,7 @@ def serve(
         body_bytes = parse_bytes(max_body)
     except ValueError as error:
         raise DataError(f"--max-body: {error}") from error
-    settings = Settings(
+    settings = Limits(
         max_body=body_bytes,
         max_rows=max_rows,
         max_k=max_k,

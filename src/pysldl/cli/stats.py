@@ -10,7 +10,7 @@ from rich.markup import escape
 from pysldl.cli._output import console, note, print_json, table
 
 if TYPE_CHECKING:
-    from pysldl.experiments.significance import RankTest
+    from pysldl.experiments.stats.significance import RankTest
 
 __all__ = ["stats"]
 
@@ -56,8 +56,8 @@ def stats(
         Exit code 0.
     """
     from pysldl.exceptions import DataError
-    from pysldl.experiments.results import metrics_of, read_summaries, scores_by_metric
-    from pysldl.experiments.significance import rank_test
+    from pysldl.experiments.stats.results import metrics_of, read_summaries, scores_by_metric
+    from pysldl.experiments.stats.significance import rank_test
 
     rows = read_summaries(results)
     lower = _metrics(lower_is_better, metrics_of(rows))
@@ -76,7 +76,7 @@ def stats(
 
 
 def _draw(tests: "list[RankTest]", folder: Path) -> None:
-    from pysldl.experiments.figures import critical_difference_diagram, write_drawing
+    from pysldl.experiments.report.figures import critical_difference_diagram, write_drawing
 
     # Draw all before writing the first, so that a failure leaves no half set of figures.
     for drawing in [critical_difference_diagram(test) for test in tests]:

@@ -77,7 +77,7 @@ def update(
     started = time.perf_counter()
     known, n_before = set(classifier.label_names_.tolist()), classifier.n_samples_
     if forget is not None:
-        classifier.forget_rows(parse_ranges(forget, "--forget", n_before, "training row"))
+        classifier.remove_rows(parse_ranges(forget, "--forget", n_before, "training row"))
     n_forgotten = n_before - classifier.n_samples_
     name, part = None, None
     if data is not None:

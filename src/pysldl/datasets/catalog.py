@@ -6,10 +6,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from pysldl._utils.suggestions import did_you_mean
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.readers import read_dataset
 from pysldl.exceptions import DataError
-from pysldl.suggestions import did_you_mean
 
 __all__ = ["CATALOG", "DATA_VARIABLE", "DatasetInfo", "dataset_info", "find_dataset", "list_datasets", "load_dataset"]
 
@@ -37,7 +37,7 @@ class DatasetInfo:
         What X holds; "counts" are raw term counts, "bag of words" any weights of terms.
     propensity : (float, float)
         The constants A and B usual for propensity-scored metrics on this set.
-    source, licence : str
+    source, license : str
         As stated there.
     aliases : tuple of str
         Other names under which the files are handed round.
@@ -53,7 +53,7 @@ class DatasetInfo:
     features: str | None
     propensity: tuple[float, float]
     source: str
-    licence: str
+    license: str
     aliases: tuple[str, ...] = ()
 
 
@@ -64,11 +64,11 @@ def _paper(
     labels_per_sample: float | None,
     features: str | None,
     source: str = "mldr.datasets",
-    licence: str = "LGPL-3",
+    license: str = "LGPL-3",
     aliases: tuple[str, ...] = (),
 ) -> DatasetInfo:
     usual = (0.55, 1.5)
-    return DatasetInfo(name, description, "paper", *shape, labels_per_sample, features, usual, source, licence, aliases)
+    return DatasetInfo(name, description, "paper", *shape, labels_per_sample, features, usual, source, license, aliases)
 
 
 def _repository(
@@ -80,7 +80,7 @@ def _repository(
     features: str = "bag of words",
     aliases: tuple[str, ...] = (),
 ) -> DatasetInfo:
-    source, licence = "extreme classification repository", "see the source"
+    source, license = "extreme classification repository", "see the source"
     return DatasetInfo(
         name,
         description,
@@ -90,7 +90,7 @@ def _repository(
         features,
         propensity,
         source,
-        licence,
+        license,
         aliases,
     )
 
@@ -273,7 +273,7 @@ def _where_it_should_be(info: DatasetInfo, data_dir: str | os.PathLike[str] | No
         missing = [str(folder) for folder in folders if not folder.is_dir()]
         looked = f"looked in {', '.join(map(str, folders))} for {wanted}"
         looked += f"; no such folder: {', '.join(missing)}" if missing else ""
-    return f"no local copy of data set {info.name!r}: {looked}. Source: {info.source} ({info.licence})."
+    return f"no local copy of data set {info.name!r}: {looked}. Source: {info.source} ({info.license})."
 
 
 def _check_shape(dataset: Dataset, info: DatasetInfo, path: Path) -> None:

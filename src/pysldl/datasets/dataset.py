@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from pysldl.exceptions import DataError
-from pysldl.labels import as_indicator, check_label_names
+from pysldl.preprocessing.labels import as_indicator, check_label_names
 
 __all__ = ["Dataset"]
 
@@ -100,7 +100,7 @@ class Dataset:
 
     @property
     def n_features(self) -> int:
-        """Number of columns of X; 0 as long as texts are not vectorised."""
+        """Number of columns of X; 0 as long as texts are not vectorized."""
         return 0 if self.X is None else int(self.X.shape[1])
 
     @property
@@ -118,7 +118,7 @@ class Dataset:
 
     @property
     def feature_density(self) -> float:
-        """Stored share of X; 1 when it is dense, 0 as long as texts are not vectorised."""
+        """Stored share of X; 1 when it is dense, 0 as long as texts are not vectorized."""
         if self.X is None or 0 in self.X.shape:
             return 0.0
         return self.X.nnz / (self.n_samples * self.n_features) if isinstance(self.X, csr_array) else 1.0
@@ -164,22 +164,22 @@ class Dataset:
         return replace(self, X=normalize(weighted, copy=False), idf=None)
 
     def vectorize(self, vectorizer: Any = None) -> Self:
-        """Features of the texts, by a vectoriser fitted on the train rows (all, without a split).
+        """Features of the texts, by a vectorizer fitted on the train rows (all, without a split).
 
         Parameters
         ----------
-        vectorizer : scikit-learn text vectoriser, optional
+        vectorizer : scikit-learn text vectorizer, optional
             Fitted in place. Default: ``TfidfVectorizer(sublinear_tf=True, min_df=2)``.
         """
         if self.texts is None:
-            raise DataError(f"data set {self.name!r} holds no texts to vectorise.")
+            raise DataError(f"data set {self.name!r} holds no texts to vectorize.")
         if vectorizer is None:
             vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32)
         rows = self.splits.get("train", range(self.n_samples))
         try:
             vectorizer.fit([self.texts[row] for row in rows])
         except ValueError as error:
-            raise DataError(f"the texts of data set {self.name!r} cannot be vectorised: {error}") from error
+            raise DataError(f"the texts of data set {self.name!r} cannot be vectorized: {error}") from error
         return replace(
             self,
             X=vectorizer.transform(self.texts),

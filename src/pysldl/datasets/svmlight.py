@@ -9,7 +9,7 @@ from sklearn.datasets import load_svmlight_file
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_binary, stem
 from pysldl.exceptions import DataError
-from pysldl.labels import indicator_of_names
+from pysldl.preprocessing.labels import indicator_of_names
 
 __all__ = ["read_svmlight"]
 

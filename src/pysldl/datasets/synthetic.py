@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.world import Scene, endless_scenes, function_word, phrase
+from pysldl.datasets.synthetic_vocabulary import Scene, endless_scenes, function_word, phrase
 from pysldl.exceptions import DataError
 
 __all__ = ["SyntheticDataset", "make_asymmetric_multilabel"]

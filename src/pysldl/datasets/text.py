@@ -12,7 +12,7 @@ import numpy as np
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, stem
 from pysldl.exceptions import DataError
-from pysldl.labels import indicator_of_names
+from pysldl.preprocessing.labels import indicator_of_names
 
 __all__ = ["read_csv", "read_jsonl"]
 

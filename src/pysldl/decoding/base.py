@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.light_estimator import LightEstimator
 from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.stage import Stage
-from pysldl.topk import top_k
+from pysldl.metrics.topk import top_k
 
 __all__ = ["Decoder", "LatentEvidence", "NeighborVote", "label_prior", "neighbors_to_ask", "with_prior"]
 
@@ -35,7 +35,7 @@ class LatentEvidence:
     ----------
     score : float
     votes : list of NeighborVote
-        Strongest first; empty for a decoder without neighbours.
+        Strongest first; empty for a decoder without neighbors.
     direction : ndarray of shape (n_components,)
         ``direction · code`` is the linear part of the score; carried back through the mapping it gives the terms
         of the features.
@@ -52,23 +52,23 @@ class LatentEvidence:
     feature_direction: NDArray[np.floating] | None = None
 
 
-class Decoder(Stage):
-    """Latent codes, features, or both (:class:`~pysldl.decoding.joint.CodedRows`), as ``works_on`` says, to scores."""
+class Decoder(LightEstimator):
+    """Latent codes, features, or both (:class:`~pysldl.decoding.joint.CodedRows`), to scores."""
 
     _saved_state: tuple[str, ...] = ()
-    works_on: Literal["codes", "features", "both"] = "codes"
+    input_kind: Literal["codes", "features", "both"] = "codes"
     scores_are_sparse: bool = False
 
     @property
-    def leaves_open(self) -> bool:
-        """Whether :meth:`choose` has something to choose."""
+    def needs_tuning(self) -> bool:
+        """Whether :meth:`tune` has something to choose."""
         return False
 
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         """Learn from training codes ``Z`` (n_samples, n_components) and their labels ``Y`` (n_samples, n_labels)."""
         raise NotImplementedError
 
-    def choose(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
+    def tune(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
         """Choose what was left open, on training ``rows`` as they look to a mapping that never saw them."""
         return self
 
@@ -89,13 +89,13 @@ class Decoder(Stage):
         """The m best labels of every row and their scores, best first; -1 and 0 where a row has fewer."""
         return _best(self.scores(Z), m)
 
-    def left_out_candidates(
+    def loo_candidates(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The same for training ``rows`` that may not speak for themselves."""
-        return _best(self.left_out_scores(Z_left_out, rows, Z, Y), m)
+        return _best(self.loo_scores(Z_left_out, rows, Z, Y), m)
 
-    def left_out_scores(
+    def loo_scores(
         self,
         Z_left_out: NDArray[np.float32],
         rows: NDArray[np.integer],

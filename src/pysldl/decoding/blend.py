@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.light_estimator import clone
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote
 from pysldl.decoding.joint import CodedRows, JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
-from pysldl.decoding.votes import first_best, quality
+from pysldl.decoding.voting import argbest, quality
 from pysldl.exceptions import DataError
-from pysldl.stage import clone
-from pysldl.topk import top_k
+from pysldl.metrics.topk import top_k
 
 __all__ = ["BlendDecoder", "mixed_scores"]
 
@@ -28,7 +28,7 @@ class BlendDecoder(Decoder):
     Parameters
     ----------
     neighbors : NeighborDecoder or JointNeighborDecoder, optional
-        Its votes are normalised whatever it says, so that both parts are on one scale.
+        Its votes are normalized whatever it says, so that both parts are on one scale.
     readout : LinearReadout, optional
     weight : float or None
         Part of the read-out, in [0, 1]. None: chosen by P@k and nDCG@k (k = 1, 3, 5) on left-out training rows.
@@ -55,13 +55,13 @@ class BlendDecoder(Decoder):
         self.weight = weight
 
     @property
-    def works_on(self) -> Literal["codes", "features", "both"]:  # type: ignore[override]
-        """What its neighbours are compared by; the read-out takes the codes of that."""
-        return "codes" if self.neighbors is None else self.neighbors.works_on
+    def input_kind(self) -> Literal["codes", "features", "both"]:  # type: ignore[override]
+        """What its neighbors are compared by; the read-out takes the codes of that."""
+        return "codes" if self.neighbors is None else self.neighbors.input_kind
 
     @property
-    def leaves_open(self) -> bool:
-        return self.weight is None or (self.neighbors is not None and self.neighbors.leaves_open)
+    def needs_tuning(self) -> bool:
+        return self.weight is None or (self.neighbors is not None and self.neighbors.needs_tuning)
 
     def fit(self, Z: Any, Y: sparse.csr_array) -> Self:
         if self.weight is not None and not 0 <= self.weight <= 1:
@@ -78,19 +78,19 @@ class BlendDecoder(Decoder):
         self.readout_ = (LinearReadout() if self.readout is None else clone(self.readout)).fit(_codes(Z), Y)
         return self
 
-    def choose(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
-        """Choose what the neighbours left open, and then the weight, by the first three thousand of the ``rows``."""
-        self.neighbors_.choose(Z_left_out, rows, Z)
+    def tune(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
+        """Choose what the neighbors left open, and then the weight, by the first three thousand of the ``rows``."""
+        self.neighbors_.tune(Z_left_out, rows, Z)
         if self.weight is not None:
             return self
         Z_left_out, rows, Y = Z_left_out[:CHOOSING_ROWS], rows[:CHOOSING_ROWS], self.neighbors_.Y_
-        votes = self.neighbors_.left_out_scores(Z_left_out, rows, Z, Y)
-        readout = self.readout_.left_out_scores(_codes(Z_left_out), rows, _codes(Z), Y)
+        votes = self.neighbors_.loo_scores(Z_left_out, rows, Z, Y)
+        readout = self.readout_.loo_scores(_codes(Z_left_out), rows, _codes(Z), Y)
 
         def of_mixture(weight: float) -> float:
             return quality(Y[rows], top_k(mixed_scores(votes, readout, weight), 5)[0], ks=(1, 3, 5))
 
-        self.weight_ = first_best(WEIGHTS, of_mixture)
+        self.weight_ = argbest(WEIGHTS, of_mixture)
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
@@ -98,19 +98,19 @@ class BlendDecoder(Decoder):
 
     @property
     def has_neighbor_path(self) -> bool:
-        return not self.leaves_open and (self.neighbors is None or self.neighbors.has_neighbor_path)
+        return not self.needs_tuning and (self.neighbors is None or self.neighbors.has_neighbor_path)
 
     def scores_path(self, Z: Any, n_neighbors: Sequence[int]) -> Iterator[NDArray[np.float32]]:
         readout = self.readout_.scores(_codes(Z))
         for votes in self.neighbors_.scores_path(Z, n_neighbors):
             yield mixed_scores(votes, readout, self._weight)
 
-    def left_out_scores(
+    def loo_scores(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
     ) -> NDArray[np.float32]:
         return mixed_scores(
-            self.neighbors_.left_out_scores(Z_left_out, rows, Z, Y),
-            self.readout_.left_out_scores(_codes(Z_left_out), rows, _codes(Z), Y),
+            self.neighbors_.loo_scores(Z_left_out, rows, Z, Y),
+            self.readout_.loo_scores(_codes(Z_left_out), rows, _codes(Z), Y),
             self._weight,
         )
 

@@ -1,4 +1,4 @@
-"""Neighbours by latent code and by original features together."""
+"""Neighbors by latent code and by original features together."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
+from pysldl.backend.inverted_index import search_inverted_index, top_terms
+from pysldl.backend.nearest import pair_products
+from pysldl.backend.row_norms import l2_normalize
+from pysldl.backend.voting import vote_top
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
-from pysldl.decoding.index import ExactIndex, dense_rows, index_of, unit_vectors
-from pysldl.decoding.votes import first_best, quality, shares, vote_shares, without_strangers
+from pysldl.decoding.voting import argbest, mask_unmatched, quality, vote_shares, vote_weights
 from pysldl.exceptions import DataError
-from pysldl.kernels import say_what_is_missing, with_small_indices
-from pysldl.kernels.lengths import unit_rows
-from pysldl.kernels.nearest import pair_products
-from pysldl.kernels.postings import heaviest_terms, search_postings
-from pysldl.kernels.voting import vote_top
+from pysldl.neighbors.exact import ExactIndex, dense_rows, index_of, unit_vectors
 
 __all__ = ["CodedRows", "JointNeighborDecoder"]
 
@@ -46,7 +46,7 @@ class CodedRows:
 
 
 class JointNeighborDecoder(Decoder):
-    """Neighbours by ``weight * cos(z) + (1 - weight) * cos(x)``, who vote with ``exp((s - s_max) / temperature)``.
+    """Neighbors by ``weight * cos(z) + (1 - weight) * cos(x)``, who vote with ``exp((s - s_max) / temperature)``.
 
     Rows of few features are searched exactly, as one dense vector of both parts. Of rows of many sparse features the
     nearest by code and the nearest through an inverted index over the heaviest terms are taken together and compared
@@ -73,7 +73,7 @@ class JointNeighborDecoder(Decoder):
         The answer for a row that is near to nothing.
     """
 
-    works_on = "both"
+    input_kind = "both"
     scores_are_sparse = True
     _saved_state = ("n_neighbors_", "weight_", "temperature_", "vectors_", "postings_", "Y_", "prior_")
 
@@ -96,7 +96,7 @@ class JointNeighborDecoder(Decoder):
             raise DataError(f"weight must lie in [0, 1], but is {self.weight!r}.")
         if self.temperature is not None and not self.temperature > 0:
             raise DataError(f"temperature must be above 0, but is {self.temperature!r}.")
-        say_what_is_missing()
+        warn_no_numba()
         asked = self._given("n_neighbors", NEIGHBORS)
         if self.n_neighbors is not None:
             neighbors_to_ask(asked, Y.shape[0])
@@ -109,17 +109,17 @@ class JointNeighborDecoder(Decoder):
         self.postings_ = None
         if n_features > DENSE_FEATURES or 4 * n_samples * n_features > DENSE_BYTES:
             self.vectors_ = unit_vectors(Z.codes)
-            self.postings_ = with_small_indices(sparse.csr_array(_unit_features(Z.features).T))
+            self.postings_ = as_int32_indices(sparse.csr_array(_unit_features(Z.features).T))
             self._features = None
         else:
             self.vectors_ = _joined(Z, self.weight_)
         return self
 
     @property
-    def leaves_open(self) -> bool:
+    def needs_tuning(self) -> bool:
         return None in (self.weight, self.temperature, self.n_neighbors)
 
-    def choose(self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows) -> Self:
+    def tune(self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows) -> Self:
         """Choose what was not given, on training ``rows`` with codes as if they had never been seen.
 
         Parameters
@@ -131,7 +131,7 @@ class JointNeighborDecoder(Decoder):
         Z : CodedRows
             All training rows, as ``fit`` got them.
         """
-        if not self.leaves_open:
+        if not self.needs_tuning:
             return self
         Z_left_out, rows = Z_left_out[:CHOOSING_ROWS], rows[:CHOOSING_ROWS]
         Y = self.Y_[rows]
@@ -145,14 +145,15 @@ class JointNeighborDecoder(Decoder):
             return _best_pairs(pairs, weight * of_codes + np.float32(1 - weight) * of_features, most)
 
         def of_votes(found: Found, temperature: float, k: int) -> float:
-            labels, _ = vote_top(found[0][:, :k], shares(found[0][:, :k], found[1][:, :k], temperature), self.Y_, 5)
+            weights = vote_weights(found[0][:, :k], found[1][:, :k], temperature)
+            labels, _ = vote_top(found[0][:, :k], weights, self.Y_, 5)
             return quality(Y, labels, ks=(1, 3, 5))
 
         by_weight = {weight: ranked(weight) for weight in weights}
         middle = (temperatures[0], counts[0])
-        self.weight_ = float(first_best(weights, lambda weight: of_votes(by_weight[weight], *middle)))
+        self.weight_ = float(argbest(weights, lambda weight: of_votes(by_weight[weight], *middle)))
         settings = [(temperature, k) for temperature in temperatures for k in counts]
-        best = first_best(settings, lambda setting: of_votes(by_weight[self.weight_], *setting))
+        best = argbest(settings, lambda setting: of_votes(by_weight[self.weight_], *setting))
         self.temperature_, self.n_neighbors_ = float(best[0]), min(best[1], self.Y_.shape[0])
         if self.postings_ is None:
             self.vectors_ = _joined(Z, self.weight_)
@@ -161,7 +162,7 @@ class JointNeighborDecoder(Decoder):
     def candidates(self, Z: CodedRows, m: int) -> tuple[Any, Any]:
         return self._vote_top(self._search(Z, None, CANDIDATE_NEIGHBORS), m)
 
-    def left_out_candidates(
+    def loo_candidates(
         self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
     ) -> tuple[Any, Any]:
         return self._vote_top(self._search(Z_left_out, rows, CANDIDATE_NEIGHBORS), m)
@@ -169,7 +170,7 @@ class JointNeighborDecoder(Decoder):
     def scores(self, Z: CodedRows) -> sparse.csr_array:  # type: ignore[override]
         return vote_shares(self._search(Z, None), self.temperature_, self.Y_, self.prior_)
 
-    def left_out_scores(  # type: ignore[override]
+    def loo_scores(  # type: ignore[override]
         self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
     ) -> sparse.csr_array:
         return vote_shares(self._search(Z_left_out, rows), self.temperature_, self.Y_, self.prior_)
@@ -177,7 +178,7 @@ class JointNeighborDecoder(Decoder):
     def evidence(self, z: CodedRows, label: int) -> LatentEvidence:  # type: ignore[override]
         """Why the one row of ``z`` got its score for ``label``."""
         neighbors, similarities = self._search(z, None)
-        contributions = (shares(neighbors, similarities, self.temperature_) * (neighbors >= 0))[0]
+        contributions = (vote_weights(neighbors, similarities, self.temperature_) * (neighbors >= 0))[0]
         contributions *= self.Y_[np.maximum(neighbors[0], 0)][:, [label]].toarray().ravel()
         voted = np.flatnonzero(contributions)
         voted = voted[np.argsort(-contributions[voted], kind="stable")]
@@ -197,7 +198,7 @@ class JointNeighborDecoder(Decoder):
             total,
             votes,
             of_codes / max(lengths[0], 1e-30),
-            "similarity to the neighbours that carry the label",
+            "similarity to the neighbors that carry the label",
             feature_direction=of_features / max(lengths[1], 1e-30),
         )
 
@@ -206,20 +207,20 @@ class JointNeighborDecoder(Decoder):
 
     # Search
 
-    def _search(self, Z: CodedRows, leave_out: NDArray[np.integer] | None, at_least: int = 1) -> Found:
-        """Neighbours by both parts and their similarities, best first; -1 where there are fewer."""
-        k = max(1, min(max(self.n_neighbors_, at_least), self.Y_.shape[0] - (leave_out is not None)))
+    def _search(self, Z: CodedRows, exclude: NDArray[np.integer] | None, at_least: int = 1) -> Found:
+        """Neighbors by both parts and their similarities, best first; -1 where there are fewer."""
+        k = max(1, min(max(self.n_neighbors_, at_least), self.Y_.shape[0] - (exclude is not None)))
         if self.postings_ is None:
-            return without_strangers(*self._index().nearest(_joined(Z, self.weight_), k, leave_out=leave_out))
+            return mask_unmatched(*self._index().nearest(_joined(Z, self.weight_), k, exclude=exclude))
         by = (self.weight_ > 0, self.weight_ < 1)
-        pairs, of_codes, of_features = self._union(unit_vectors(Z.codes), _unit_features(Z.features), leave_out, k, by)
+        pairs, of_codes, of_features = self._union(unit_vectors(Z.codes), _unit_features(Z.features), exclude, k, by)
         return _best_pairs(pairs, self.weight_ * of_codes + np.float32(1 - self.weight_) * of_features, k)
 
     def _union(
         self,
         codes: NDArray[np.float32],
         features: sparse.csr_array,
-        leave_out: NDArray[np.integer] | None,
+        exclude: NDArray[np.integer] | None,
         k: int,
         by: tuple[bool, bool] = (True, True),
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
@@ -230,10 +231,10 @@ class JointNeighborDecoder(Decoder):
         assert self.postings_ is not None
         found = []
         if by[0]:
-            found.append(self._index().nearest(codes, k, leave_out=leave_out)[0])
+            found.append(self._index().nearest(codes, k, exclude=exclude)[0])
         if by[1]:
-            queries = heaviest_terms(features, self.n_terms)
-            found.append(search_postings(queries, self.postings_, k, leave_out)[0].astype(np.int32))
+            queries = top_terms(features, self.n_terms)
+            found.append(search_inverted_index(queries, self.postings_, k, exclude)[0].astype(np.int32))
         pairs = _each_once(found)
         return pairs, pair_products(codes, pairs, self.vectors_), pair_products(features, pairs, self._rows())
 
@@ -248,7 +249,7 @@ class JointNeighborDecoder(Decoder):
             (codes, unit_vectors(Z.codes)),
             (unit_vectors(dense_rows(Z_left_out.features)), unit_vectors(dense_rows(Z.features))),
         ]
-        pairs = _each_once([index_of(own).nearest(q, k, leave_out=rows)[0] for q, own in parts])
+        pairs = _each_once([index_of(own).nearest(q, k, exclude=rows)[0] for q, own in parts])
         of_codes, of_features = (pair_products(q, pairs, own) for q, own in parts)
         return pairs, of_codes, of_features
 
@@ -258,13 +259,13 @@ class JointNeighborDecoder(Decoder):
     def _rows(self) -> sparse.csr_array:
         """The training features by rows, made from the inverted index when first needed and not saved."""
         if getattr(self, "_features", None) is None:
-            self._features = with_small_indices(sparse.csr_array(self.postings_.T))  # type: ignore[union-attr]
+            self._features = as_int32_indices(sparse.csr_array(self.postings_.T))  # type: ignore[union-attr]
         return self._features
 
     # Votes
 
     def _vote_top(self, found: Found, m: int) -> tuple[Any, Any]:
-        return vote_top(found[0], shares(*found, self.temperature_), self.Y_, m)
+        return vote_top(found[0], vote_weights(*found, self.temperature_), self.Y_, m)
 
 
 def _joined(Z: CodedRows, weight: float) -> NDArray[np.float32]:
@@ -286,7 +287,7 @@ def _best_pairs(pairs: NDArray[np.int32], similarities: NDArray[np.float32], k: 
     """The k most similar of every row, best first, of equals the lower row."""
     similarities = np.where(pairs < 0, np.float32(-np.inf), similarities)
     order = np.argsort(-similarities, axis=1, kind="stable")[:, :k]
-    return without_strangers(np.take_along_axis(pairs, order, axis=1), np.take_along_axis(similarities, order, axis=1))
+    return mask_unmatched(np.take_along_axis(pairs, order, axis=1), np.take_along_axis(similarities, order, axis=1))
 
 
 def _values(features: Any) -> NDArray[Any]:
@@ -296,4 +297,4 @@ def _values(features: Any) -> NDArray[Any]:
 def _unit_features(features: Any) -> sparse.csr_array:
     """Features as CSR in single precision, rows of length 1."""
     rows = features if sparse.issparse(features) else np.atleast_2d(features)
-    return with_small_indices(unit_rows(sparse.csr_array(rows, dtype=np.float32)))
+    return as_int32_indices(l2_normalize(sparse.csr_array(rows, dtype=np.float32)))

@@ -1,4 +1,4 @@
-"""Votes of the nearest neighbours in the latent space (Eqs. 19 and 20)."""
+"""Votes of the nearest neighbors in the latent space (Eqs. 19 and 20)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self
@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.light_estimator import clone
+from pysldl.backend.voting import vote_top
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
-from pysldl.decoding.index import ExactIndex, NeighborIndex
-from pysldl.kernels.voting import vote_top
-from pysldl.stage import clone
-from pysldl.topk import top_k
+from pysldl.metrics.topk import top_k
+from pysldl.neighbors.exact import ExactIndex, NeighborIndex
 
 __all__ = ["NeighborDecoder"]
 
@@ -29,11 +29,11 @@ class NeighborDecoder(Decoder):
     min_distance : float
         Floor of d, where two codes coincide.
     exact_match : {"floor", "only"}
-        What a neighbour at distance zero does: vote with the weight of the floor, or, as in the authors' code, silence
+        What a neighbor at distance zero does: vote with the weight of the floor, or, as in the authors' code, silence
         all others.
     index : NeighborIndex, optional
-        How neighbours are found: :class:`~pysldl.decoding.index.ExactIndex` by default, or
-        :class:`~pysldl.decoding.approximate.FaissIndex`.
+        How neighbors are found: :class:`~pysldl.neighbors.exact.ExactIndex` by default, or
+        :class:`~pysldl.neighbors.faiss_index.FaissIndex`.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class NeighborDecoder(Decoder):
     prior_ : csr_array of shape (1, n_labels)
         Share of training rows with each label: the answer for a code that is zero and so is near to nothing.
     n_neighbors_ : int
-        Neighbours actually asked.
+        Neighbors actually asked.
     """
 
     scores_are_sparse = True
@@ -87,13 +87,13 @@ class NeighborDecoder(Decoder):
     def candidates(self, Z: NDArray[np.float32], m: int) -> tuple[Any, Any]:
         return self._vote_top(Z, self.index_.search(Z, self.n_neighbors_), m)
 
-    def left_out_candidates(
+    def loo_candidates(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
     ) -> tuple[Any, Any]:
         k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
-        return self._vote_top(Z_left_out, self.index_.search(Z_left_out, k, leave_out=rows), m)
+        return self._vote_top(Z_left_out, self.index_.search(Z_left_out, k, exclude=rows), m)
 
-    def left_out_scores(
+    def loo_scores(
         self,
         Z_left_out: NDArray[np.float32],
         rows: NDArray[np.integer],
@@ -101,14 +101,14 @@ class NeighborDecoder(Decoder):
         Y: sparse.csr_array,
     ) -> sparse.csr_array:
         k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
-        return self._vote(Z_left_out, *self.index_.search(Z_left_out, k, leave_out=rows))
+        return self._vote(Z_left_out, *self.index_.search(Z_left_out, k, exclude=rows))
 
     def evidence(self, z: NDArray[np.float32], label: int) -> LatentEvidence:
         neighbors, distances = self.index_.search(z[None, :], self.n_neighbors_)
         weights = self._weights(distances)[0]
         column = self.Y_[neighbors[0]][:, [label]].toarray().ravel()
         contributions = weights * column
-        if not z.any():  # the prior answered, no neighbour did
+        if not z.any():  # the prior answered, no neighbor did
             contributions[:] = 0.0
         for_label = np.flatnonzero(contributions)
         votes = [
@@ -120,7 +120,7 @@ class NeighborDecoder(Decoder):
         length = float(np.linalg.norm(z)) * float(contributions.sum())
         direction = towards / length if length > 0 else np.zeros_like(towards)
         score = float(contributions.sum()) if z.any() else float(self.prior_[0, label])
-        return LatentEvidence(score, votes, direction, "similarity to the neighbours that carry the label")
+        return LatentEvidence(score, votes, direction, "similarity to the neighbors that carry the label")
 
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         return 4 * n_samples * n_components
@@ -128,7 +128,7 @@ class NeighborDecoder(Decoder):
     def _vote(
         self, Z: NDArray[np.float32], neighbors: NDArray[np.int64], distances: NDArray[np.float64]
     ) -> sparse.csr_array:
-        """Weighted sum of the neighbours' label rows (Eq. 20), as a product of two CSR matrices."""
+        """Weighted sum of the neighbors' label rows (Eq. 20), as a product of two CSR matrices."""
         n_rows, k = neighbors.shape
         places = np.maximum(neighbors, 0)  # whoever was not found votes with weight zero
         ballots = sparse.csr_array(
@@ -151,7 +151,7 @@ class NeighborDecoder(Decoder):
         return labels, votes
 
     def _weights(self, distances: NDArray[np.float64]) -> NDArray[np.float32]:
-        """1/d of every neighbour, with the rules for d near zero, (n_rows, k)."""
+        """1/d of every neighbor, with the rules for d near zero, (n_rows, k)."""
         distances = np.maximum(distances, self.min_distance)
         weights = 1.0 / distances
         if self.exact_match == "only":

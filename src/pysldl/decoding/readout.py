@@ -16,7 +16,7 @@ __all__ = ["LinearReadout"]
 class LinearReadout(Decoder):
     """Ridge regression from codes back to labels: ``score = code · B[:, label]``.
 
-    It sees all training rows where the neighbours see a few, and so ranks the middle of the list better.
+    It sees all training rows where the neighbors see a few, and so ranks the middle of the list better.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class LinearReadout(Decoder):
     @single_threaded_blas
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         codes = np.asarray(Z, dtype=np.float64)
-        self._factor = scipy.linalg.cho_factor(self._penalised_gram(codes), lower=True)
+        self._factor = scipy.linalg.cho_factor(self._penalized_gram(codes), lower=True)
         self.B_ = scipy.linalg.cho_solve(self._factor, (Y.T @ codes).T).astype(np.float32)
         return self
 
@@ -46,7 +46,7 @@ class LinearReadout(Decoder):
         return matmul(np.asarray(Z, dtype=np.float64), self.B_.astype(np.float64), out=scores)
 
     @single_threaded_blas
-    def left_out_scores(
+    def loo_scores(
         self,
         Z_left_out: NDArray[np.float32],
         rows: NDArray[np.integer],
@@ -68,7 +68,7 @@ class LinearReadout(Decoder):
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         return 4 * n_components * n_labels + 8 * n_samples * n_components
 
-    def _penalised_gram(self, codes: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _penalized_gram(self, codes: NDArray[np.float64]) -> NDArray[np.float64]:
         gram = codes.T @ codes
         unit = np.trace(gram) / len(codes)
         gram.flat[:: len(gram) + 1] += max(self.alpha * unit, 1e-12)

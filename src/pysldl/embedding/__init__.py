@@ -1,7 +1,7 @@
 """Stage 1: labels to places in a latent space."""
 
-from pysldl.embedding.controls import IdentityLabelEmbedding, RandomLabelEmbedding, SVDLabelEmbedding
 from pysldl.embedding.gaussian import GaussianLabelEmbedding
+from pysldl.embedding.simple import IdentityLabelEmbedding, RandomLabelEmbedding, SVDLabelEmbedding
 from pysldl.embedding.vector import VectorLabelEmbedding
 
 __all__ = [

@@ -9,10 +9,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from pysldl._utils.progress import ProgressCallback
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.exceptions import DataError
-from pysldl.labels import as_indicator
-from pysldl.progress import ProgressCallback
+from pysldl.preprocessing.labels import as_indicator
 
 __all__ = ["LabelEmbedding", "assumed_pairs", "normal_rows", "seen_labels"]
 

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pysldl.backend import exact
+from pysldl.backend.gaussian_pairs import TERM_BITS, kl_of_pairs
+from pysldl.backend.js_divergence import log_mixture_volumes, mixture_pulls
 from pysldl.backend.threads import matmul
-from pysldl.kernels.gaussian_pairs import TERM_BITS, kl_of_pairs
-from pysldl.kernels.mixtures import log_mixture_volumes, mixture_pulls
 
 __all__ = [
     "TERM_BITS",

@@ -9,11 +9,12 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from pysldl._utils.memory import require_memory
+from pysldl._utils.progress import ProgressCallback
 from pysldl.backend import exact
-from pysldl.device import chosen_device
-from pysldl.embedding.anchor_batches import BatchDescent, Gaussians
+from pysldl.backend.device import current_device
+from pysldl.embedding.adam import Descent, DescentResult
 from pysldl.embedding.base import assumed_pairs, normal_rows, seen_labels
-from pysldl.embedding.descent import Descent, DescentResult
 from pysldl.embedding.divergence import (
     gaussian_terms,
     half_cross_terms,
@@ -23,15 +24,14 @@ from pysldl.embedding.divergence import (
     kl_divergence,
     kl_offset,
 )
-from pysldl.embedding.graph import Graph, choose_graph
-from pysldl.embedding.hinge import ConsecutiveHinge
-from pysldl.embedding.reach import reached_labels, walk_memory
+from pysldl.embedding.graph_choice import Graph, choose_graph
+from pysldl.embedding.label_graph import Weighting, cooccurrence, rank_labels, transfer_matrix, transfer_rows
+from pysldl.embedding.minibatch import BatchDescent, Gaussians
+from pysldl.embedding.ranking_loss import ConsecutiveHinge
 from pysldl.embedding.trained import TrainedLabelEmbedding
-from pysldl.embedding.transfer import Weighting, cooccurrence, rank_labels, transfer_matrix, transfer_rows
-from pysldl.embedding.truncated import TruncatedRanking
+from pysldl.embedding.truncated_ranking import TruncatedRanking
+from pysldl.embedding.truncated_walk import truncated_walk, walk_memory
 from pysldl.exceptions import DataError
-from pysldl.memory import require_memory
-from pysldl.progress import ProgressCallback
 
 __all__ = ["GaussianLabelEmbedding"]
 
@@ -82,12 +82,12 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         Narrow codes must be placed with care; wide random codes are nearly orthogonal and better left so.
     graph : {"auto", "dense", "sparse"}
         ``"dense"`` ranks all labels for every anchor and follows all anchors at each step: time and memory grow with
-        the square of the labels. ``"sparse"`` walks and ranks only as far as ``reach`` and ``tail`` say, for
-        ``batch_size`` anchors at a step: time and memory follow the number of co-occurring pairs. ``"auto"`` is dense
-        for up to two thousand labels that occur, where that fits into memory.
-    reach : int
+        the square of the labels. ``"sparse"`` walks and ranks only as far as ``n_walk_labels`` and ``n_negatives`` say,
+        for ``batch_size`` anchors at a step: time and memory follow the number of co-occurring pairs. ``"auto"`` is
+        dense for up to two thousand labels that occur, where that fits into memory.
+    n_walk_labels : int
         Sparse: labels kept of every walk, and ranked by it.
-    tail : int
+    n_negatives : int
         Sparse: labels sampled from all others, ranked behind those.
     batch_size : int
         Sparse: anchors of one step.
@@ -133,8 +133,8 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         patience: int = 50,
         init_scale: float | None = None,
         graph: Literal["auto", "dense", "sparse"] = "auto",
-        reach: int = 64,
-        tail: int = 16,
+        n_walk_labels: int = 64,
+        n_negatives: int = 16,
         batch_size: int = 1024,
         random_state: Any = None,
     ) -> None:
@@ -152,8 +152,8 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         self.patience = patience
         self.init_scale = init_scale
         self.graph = graph
-        self.reach = reach
-        self.tail = tail
+        self.n_walk_labels = n_walk_labels
+        self.n_negatives = n_negatives
         self.batch_size = batch_size
         self.random_state = random_state
 
@@ -161,15 +161,15 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         """Bytes at the peak, of the path that :meth:`fit` takes.
 
         Dense: a dozen (n_labels, n_labels) arrays and the optimizer's copies of the parameters. Sparse: the walk's
-        tables of ``reach`` labels each, the graph, and the copies of the parameters.
+        tables of ``n_walk_labels`` labels each, the graph, and the copies of the parameters.
         """
         if self._graph_for(n_labels, limit) == "dense":
             return self._dense_memory(n_labels)
-        anchors, ranked = min(n_labels, self.batch_size), min(n_labels, self.reach + self.tail)
+        anchors, ranked = min(n_labels, self.batch_size), min(n_labels, self.n_walk_labels + self.n_negatives)
         touched = min(n_labels, anchors * (1 + ranked))
         batch = 40 * self.n_components * touched + 64 * anchors * ranked
         parameters = 48 * n_labels * self.n_components
-        return parameters + batch + walk_memory(n_labels, self.reach, assumed_pairs(n_labels, n_pairs))
+        return parameters + batch + walk_memory(n_labels, self.n_walk_labels, assumed_pairs(n_labels, n_pairs))
 
     def _dense_memory(self, n_labels: int) -> int:
         return 64 * n_labels**2 + 160 * n_labels * self.n_components
@@ -253,8 +253,8 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         path: Sequence[int],
     ) -> DescentResult:
         """Rankings of the labels reached, a batch of anchors at a time."""
-        reach = reached_labels(A, self.walk_steps, self.discount, self.reach)
-        ranking = TruncatedRanking(reach, A, self.tail)
+        walk = truncated_walk(A, self.walk_steps, self.discount, self.n_walk_labels)
+        ranking = TruncatedRanking(walk, A, self.n_negatives)
         gaussians = Gaussians(mu, self._initial_log_variances(rng, mu.shape))
         descent = BatchDescent(
             self.learning_rate, self.n_steps, self.tol, self.patience, self.batch_size, weight_decay=self.weight_decay
@@ -301,7 +301,7 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
             self._settle(A, group, placed)
 
     def _settle(self, A: sparse.csr_array, group: NDArray[np.intp], placed: NDArray[np.intp]) -> None:
-        """Minimise the loss over the Gaussians of ``group``, given those ``placed`` that are nearest on the walk."""
+        """Minimize the loss over the Gaussians of ``group``, given those ``placed`` that are nearest on the walk."""
         walk = (self.walk_steps, self.discount)
         of_group = transfer_rows(A, group, np.arange(A.shape[0]), *walk)
         nearest = placed[np.argsort(-of_group[:, placed].max(axis=0), kind="stable")[:REFERENCES]]
@@ -323,8 +323,8 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         """The ranking loss (Eq. 7) of means and log-variances, and its gradients."""
         official = self.objective == "official"
         ranking = rank_labels(transfer, with_anchor=official)
-        if (device := chosen_device()) is not None and self.divergence == "kl":
-            from pysldl.on_device.ranking_loss import ranking_loss
+        if (device := current_device()) is not None and self.divergence == "kl":
+            from pysldl.backend.torch.ranking_hinge import ranking_loss
 
             return ranking_loss(device, ranking, self.margin, official=official)
         hinge = ConsecutiveHinge(ranking, self.margin, related_closer=not official)

@@ -9,13 +9,13 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from pysldl._utils.progress import ProgressCallback
 from pysldl.backend.threads import fixed_order_blas
+from pysldl.embedding.adam import DescentResult
 from pysldl.embedding.base import LabelEmbedding
-from pysldl.embedding.descent import DescentResult
-from pysldl.embedding.graph import Graph
+from pysldl.embedding.graph_choice import Graph
 from pysldl.exceptions import DataError
-from pysldl.labels import as_indicator
-from pysldl.progress import ProgressCallback
+from pysldl.preprocessing.labels import as_indicator
 
 __all__ = ["TrainedLabelEmbedding"]
 

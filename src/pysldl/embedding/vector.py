@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from pysldl._utils.progress import ProgressCallback
+from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.threads import matmul
+from pysldl.embedding.adam import Descent, DescentResult
 from pysldl.embedding.base import assumed_pairs, normal_rows, seen_labels
-from pysldl.embedding.descent import Descent, DescentResult
-from pysldl.embedding.graph import choose_graph
-from pysldl.embedding.reach import reached_labels, walk_memory
+from pysldl.embedding.graph_choice import choose_graph
+from pysldl.embedding.label_graph import Weighting, cooccurrence, transfer_matrix
 from pysldl.embedding.trained import TrainedLabelEmbedding
-from pysldl.embedding.transfer import Weighting, cooccurrence, transfer_matrix
-from pysldl.kernels.products import sparse_times
-from pysldl.progress import ProgressCallback
+from pysldl.embedding.truncated_walk import truncated_walk, walk_memory
 
 __all__ = ["VectorLabelEmbedding"]
 
@@ -41,9 +41,9 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
         True: every label has a source vector e and a target vector f, and ``e_i · f_j`` reproduces the walk from i to
         j. Only the Gaussians are gone. False: ``e_i · e_j``, which is the same in both directions, so that the
         direction of the relation is gone too.
-    graph, reach
-        As there; ``"sparse"`` keeps the ``reach`` strongest probabilities of every label and takes all others for zero.
-        No pair is left out or sampled: those with a target of zero have a sum that needs no loop over them.
+    graph, n_walk_labels
+        As there; ``"sparse"`` keeps the ``n_walk_labels`` strongest probabilities of every label and takes all others
+        for zero. No pair is left out or sampled: those with a target of zero have a sum that needs no loop over them.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
         init_scale: float = 0.1,
         directed: bool = True,
         graph: Literal["auto", "dense", "sparse"] = "auto",
-        reach: int = 64,
+        n_walk_labels: int = 64,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
@@ -86,7 +86,7 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
         self.init_scale = init_scale
         self.directed = directed
         self.graph = graph
-        self.reach = reach
+        self.n_walk_labels = n_walk_labels
         self.random_state = random_state
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
@@ -96,7 +96,9 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
         if self._graph_for(n_labels, limit) == "dense":
             return _dense_memory(n_labels) + vectors
         return (
-            vectors + 32 * n_labels * self.reach + walk_memory(n_labels, self.reach, assumed_pairs(n_labels, n_pairs))
+            vectors
+            + 32 * n_labels * self.n_walk_labels
+            + walk_memory(n_labels, self.n_walk_labels, assumed_pairs(n_labels, n_pairs))
         )
 
     def _keep(self, Y: sparse.csr_array, result: DescentResult) -> None:
@@ -138,8 +140,8 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
         return lambda E, F: squared_error(E, F, target)
 
     def _sparse_loss(self, A: sparse.csr_array) -> Loss:
-        reach = reached_labels(A, self.walk_steps, self.discount, self.reach)
-        labels, values = reach.labels, reach.probabilities
+        walk = truncated_walk(A, self.walk_steps, self.discount, self.n_walk_labels)
+        labels, values = walk.labels, walk.probabilities
         kept = (labels >= 0) & (labels != np.arange(len(labels))[:, None])
         strongest = np.max(values, axis=1, keepdims=True, where=kept, initial=0.0)
         np.divide(values, strongest, out=values, where=strongest > 0)

@@ -11,13 +11,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pysldl._utils.progress import Progress, ProgressCallback
+from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.exceptions import DataError
-from pysldl.kernels import with_small_indices
-from pysldl.linear_codes import LinearCodes
-from pysldl.mapping.cost import choose_solver
-from pysldl.mapping.held_out import HeldOutError, choose_alpha, rows_to_hold_out
+from pysldl.mapping.early_stopping import HeldOutError, choose_alpha, rows_to_hold_out
+from pysldl.mapping.linear_predictor import LinearPredictor
 from pysldl.mapping.normal_equations import NormalEquations
+from pysldl.mapping.solver_cost import choose_solver
 from pysldl.mapping.solvers import (
     LEVERAGE_PROBES,
     SINGLE_PRECISION_REACH,
@@ -27,15 +28,14 @@ from pysldl.mapping.solvers import (
     solve_cholesky,
     solve_lbfgs,
 )
-from pysldl.progress import Progress, ProgressCallback
 
 __all__ = ["RidgeMapping"]
 
 RowPairs = tuple[Any, Any]
 
 
-class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Minimise ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10). Its cost does not depend on the number of labels.
+class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Minimize ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10). Its cost does not depend on the number of labels.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
         targets = _dense(Z, np.float32 if single else np.float64).reshape(X.shape[0], -1)
         del Z
         self.normal_equations_ = self._normal_equations(X, targets)
-        design, targets, target_mean = self._centred(X, targets)
+        design, targets, target_mean = self._centered(X, targets)
         rng = check_random_state(self.random_state)
         stops_early = self.early_stopping and self.solver_ == "cg"
         held = rows_to_hold_out(X.shape[0], rng) if stops_early or len(alphas) > 1 else None
@@ -300,7 +300,7 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
     def _continue(self, X: Any, targets: NDArray[np.float64]) -> None:
         """Iterate from the present weights."""
         start = np.pad(self.coef_, ((0, 0), (0, targets.shape[1] - self.coef_.shape[1])))
-        design, targets, target_mean = self._centred(X, targets)
+        design, targets, target_mean = self._centered(X, targets)
         settings: dict[str, Any] = {"tol": getattr(self, "tol_", self.tol), "max_iter": self.max_iter, "start": start}
         if self.positive:
             solution = solve_lbfgs(design, targets, self._penalty(), positive=True, **settings)
@@ -309,12 +309,12 @@ class RidgeMapping(LinearCodes, MultiOutputMixin, RegressorMixin, BaseEstimator)
         self.n_iter_ = solution.n_iter
         self._take(solution.W, design, target_mean)
 
-    def _centred(self, X: Any, targets: NDArray[Any]) -> tuple[Design, NDArray[Any], NDArray[np.float64]]:
+    def _centered(self, X: Any, targets: NDArray[Any]) -> tuple[Design, NDArray[Any], NDArray[np.float64]]:
         """Features and targets as the solver takes them, and the mean of the targets where there is an intercept."""
         if self.solver_ != "cg":
             X = X.astype(np.float64, copy=False)
         if sparse.issparse(X):
-            X = with_small_indices(sparse.csr_array(X))
+            X = as_int32_indices(sparse.csr_array(X))
         if not self.fit_intercept:
             return Design(X, None), targets, np.zeros(targets.shape[1])
         mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()

@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.device import chosen_device
+from pysldl.backend.device import current_device
 from pysldl.mapping.ridge import RidgeMapping
 from pysldl.mapping.solvers import Design, Factor, Solution, cholesky_factor, solve_cholesky
 
@@ -64,7 +64,7 @@ class SharedFactorRidge(RidgeMapping):
     def _solve_cholesky(
         self, design: Design, targets: NDArray[Any], penalty: float, leverage_of: NDArray[np.integer] | None
     ) -> Solution:
-        if chosen_device() is not None:
+        if current_device() is not None:
             return super()._solve_cholesky(design, targets, penalty, leverage_of)
         # The matrices of a penalty differ with the intercept, whose mean is taken out of them.
         factor = self._shared.factor(design, penalty, centered=self.fit_intercept)

@@ -1,6 +1,6 @@
-"""Three ways to the same W: the minimiser of ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10).
+"""Three ways to the same W: the minimizer of ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10).
 
-All take centred operators (see :class:`Design`), so that an intercept costs no dense copy of sparse input.
+All take centered operators (see :class:`Design`), so that an intercept costs no dense copy of sparse input.
 """
 
 from collections.abc import Callable
@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, optimize, sparse
 
+from pysldl.backend.conjugate_gradient import advance, column_dots, turn
+from pysldl.backend.device import current_device
+from pysldl.backend.dispatch import as_int32_indices
+from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.threads import matmul
-from pysldl.device import chosen_device
-from pysldl.kernels import with_small_indices
-from pysldl.kernels.conjugate import advance, column_dots, turn
-from pysldl.kernels.products import sparse_times
-from pysldl.mapping.leading import MOST_DIRECTIONS, Leading, leading_directions
+from pysldl.mapping.deflation import MOST_DIRECTIONS, Deflation, deflation_directions
 
 __all__ = [
     "Design",
@@ -58,7 +58,7 @@ class Design:
     @cached_property
     def transpose(self) -> Any:
         """``X`` by columns, so that each row of ``XᵀZ`` is one thread's."""
-        return with_small_indices(sparse.csr_array(self.X.T)) if sparse.issparse(self.X) else self.X.T
+        return as_int32_indices(sparse.csr_array(self.X.T)) if sparse.issparse(self.X) else self.X.T
 
     def without_rows(self, rows: NDArray[np.integer]) -> "Design":
         """The same, with some rows held out."""
@@ -103,7 +103,7 @@ class Design:
         return kernel - across - across[:, None] + self.mean @ self.mean
 
     def rows(self, rows: NDArray[np.integer]) -> Matrix:
-        """Some rows, dense and centred."""
+        """Some rows, dense and centered."""
         block = _dense(self.X[rows])
         return block if self.mean is None else block - self.mean
 
@@ -140,8 +140,8 @@ def solve_cholesky(
 ) -> Solution:
     """Closed form by :func:`cholesky_factor`, which may be given."""
     n_samples, n_features = design.X.shape
-    if factor is None and n_features <= n_samples and (device := chosen_device()) is not None:
-        from pysldl.on_device.regression import ridge_by_cholesky
+    if factor is None and n_features <= n_samples and (device := current_device()) is not None:
+        from pysldl.backend.torch.ridge import ridge_by_cholesky
 
         return Solution(*ridge_by_cholesky(device, design.X, design.mean, Z, alpha, leverage_of))
     factor = cholesky_factor(design, alpha) if factor is None else factor
@@ -181,8 +181,8 @@ def solve_cg(
 
     The steps are taken in single precision. Where ``tol`` asks for more digits than that has, what they leave over is
     computed in double precision and solved for again. ``start`` holds weights of nearly the same problem;
-    ``held_out``, a :class:`~pysldl.mapping.held_out.HeldOutError`, is asked after every step whether to stop. Leverages
-    are estimated from random signs that ride along as further columns (Hutchinson's
+    ``held_out``, a :class:`~pysldl.mapping.early_stopping.HeldOutError`, is asked after every step whether to stop.
+    Leverages are estimated from random signs that ride along as further columns (Hutchinson's
     estimator). Rows of ``Z`` that ``design`` goes without must be zero.
     """
     n_targets = Z.shape[1]
@@ -195,7 +195,7 @@ def solve_cg(
             probes[design.without] = 0
         Z = np.hstack([Z, probes])
         start = None if start is None else np.pad(start, ((0, 0), (0, LEVERAGE_PROBES)))
-    if (device := chosen_device()) is not None:
+    if (device := current_device()) is not None:
         W, step, left = _solve_on(device, design, Z, alpha, tol, max_iter, start, held_out, on_step)
     elif tol >= SINGLE_PRECISION_REACH:
         B = single.transposed_times(Z.astype(np.float32, copy=False))
@@ -236,7 +236,7 @@ def _solve_on(
     on_step: OnStep | None,
 ) -> tuple[NDArray[Any], int, float]:
     """The same on a graphics card, which has double precision where ``tol`` asks for it."""
-    from pysldl.on_device.regression import conjugate_gradients as on_device
+    from pysldl.backend.torch.ridge import conjugate_gradients as on_device
 
     return on_device(
         device,
@@ -270,7 +270,7 @@ def _refined(
     goal = tol * whole
     scale = preconditioner(single, alpha).astype(np.float32)
     n_directions = min(MOST_DIRECTIONS, B.shape[1], len(B) // 4, len(Z) // 4)
-    leading = leading_directions(single, alpha, scale, n_directions) if n_directions >= FEWEST_DIRECTIONS else None
+    leading = deflation_directions(single, alpha, scale, n_directions) if n_directions >= FEWEST_DIRECTIONS else None
     W = np.zeros_like(B) if start is None else start.astype(np.float64)
     steps, before = 0, np.inf
     while True:
@@ -307,7 +307,7 @@ def conjugate_gradients(
     on_step: OnStep | None = None,
     stop: Callable[[int, NDArray[Any]], bool] | None = None,
     whole: NDArray[Any] | None = None,
-    leading: Leading | None = None,
+    leading: Deflation | None = None,
 ) -> tuple[NDArray[Any], int, float]:
     """Solve ``(XᵀX + alpha I) W = B`` in the precision of ``B``.
 
@@ -321,7 +321,7 @@ def conjugate_gradients(
         Asked after every step, with its number and the weights, whether to stop.
     whole : ndarray of shape (n_columns,), optional
         Lengths against which residuals are told; those of ``B`` by default.
-    leading : Leading, optional
+    leading : Deflation, optional
         Directions that shall not slow the steps down; worth their cost where many steps are to be taken.
 
     Returns

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pysldl.exceptions import DataError
-from pysldl.labels import as_indicator
+from pysldl.preprocessing.labels import as_indicator
 
 __all__ = ["inverse_propensity", "inverse_propensity_from_counts"]
 

@@ -1,7 +1,7 @@
 """From a fitted model to a JSON tree, with arrays and names put aside for files of their own.
 
 Null, booleans, whole numbers, finite floats, text and lists stand for themselves. Everything else is an object
-whose ``kind`` says what it is; ``version1`` reads it back.
+whose ``kind`` says what it is; ``decoding`` reads it back.
 """
 
 import math
@@ -17,7 +17,7 @@ from pysldl.persistence.registry import is_estimator, name_of
 from pysldl.persistence.tensors import can_store
 from pysldl.persistence.vectorizers import is_vectorizer, parts_of_vectorizer
 
-__all__ = ["Encoder"]
+__all__ = ["TreeEncoder"]
 
 # Longer lists of one type leave the tree, so that people can read the manifest.
 LONGEST_INLINE = 32
@@ -32,7 +32,7 @@ FILES_OF_NAMES = {
 OTHER_NAMES = "strings.json"
 
 
-class Encoder:
+class TreeEncoder:
     """Encodes one model.
 
     Attributes

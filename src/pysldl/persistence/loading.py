@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pysldl.exceptions import ModelFormatError
+from pysldl.persistence.decoding import TreeDecoder
 from pysldl.persistence.folder import existing
 from pysldl.persistence.manifest import ARRAYS, FORMAT_VERSION, MANIFEST, Manifest, load_raw, parse_manifest
 from pysldl.persistence.tensors import read_tensors
-from pysldl.persistence.version1 import Decoder
 
 __all__ = ["READERS", "load_model", "read_manifest", "read_model"]
 
 ATTEMPTS = 10
 
-Reader = Callable[[Path, Manifest, bool, bool, type[Decoder]], Any]
+Reader = Callable[[Path, Manifest, bool, bool, type[TreeDecoder]], Any]
 Result = TypeVar("Result")
 
 
@@ -43,10 +43,12 @@ def load_model(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool 
         The folder is missing, damaged, foreign, or of a newer format.
     """
 
-    return read_model(path, Decoder, mmap=mmap, verify=verify)
+    return read_model(path, TreeDecoder, mmap=mmap, verify=verify)
 
 
-def read_model(path: str | os.PathLike[str], decoder: type[Decoder], *, mmap: bool = True, verify: bool = True) -> Any:
+def read_model(
+    path: str | os.PathLike[str], decoder: type[TreeDecoder], *, mmap: bool = True, verify: bool = True
+) -> Any:
     """What ``decoder`` makes of a model folder; see :func:`load_model`."""
 
     def load(folder: Path) -> Any:
@@ -100,6 +102,11 @@ def _manifest(folder: Path, *, verify: bool) -> Manifest:
             f"{folder}: is a model of format {version}, and this library reads formats up to {FORMAT_VERSION}. "
             f"Install pysldl {needed} or newer."
         )
+    if version == 1 and type(version) is int:
+        raise ModelFormatError(
+            f"{folder}: is a model of format 1, from before the stages got their present names, and cannot be read. "
+            "Fit it again with this version."
+        )
     if type(version) is not int or version not in READERS:
         raise ModelFormatError(f"{folder / MANIFEST}: says format {version!r}, which never was.")
     return parse_manifest(folder, raw, verify=verify)
@@ -122,7 +129,9 @@ def _check_files(folder: Path, manifest: Manifest, *, verify: bool) -> None:
             raise ModelFormatError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
-def _read_version1(folder: Path, manifest: Manifest, mapped: bool, check_indices: bool, decoder: type[Decoder]) -> Any:
+def _read_version2(
+    folder: Path, manifest: Manifest, mapped: bool, check_indices: bool, decoder: type[TreeDecoder]
+) -> Any:
     try:
         arrays = read_tensors(folder / ARRAYS, mapped=mapped)
         strings = {name: json.loads((folder / name).read_bytes()) for name in manifest.files if name != ARRAYS}
@@ -137,4 +146,4 @@ def _read_version1(folder: Path, manifest: Manifest, mapped: bool, check_indices
 
 
 # Readers of every format ever released; see the rule beside FORMAT_VERSION.
-READERS: dict[int, Reader] = {1: _read_version1}
+READERS: dict[int, Reader] = {2: _read_version2}

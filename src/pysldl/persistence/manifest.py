@@ -31,7 +31,7 @@ FORMAT_NAME = "pysldl-model"
 # `loading.READERS`, add a golden folder under `tests/persistence/golden`, and set REQUIRED_LIBRARY to the release that
 # brings the new one. A new parameter or fitted attribute of a class does not need it: parameters absent from a
 # folder take their defaults.
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 REQUIRED_LIBRARY = "0.1.0"
 
 MANIFEST = "manifest.json"

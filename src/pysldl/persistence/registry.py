@@ -12,12 +12,14 @@ __all__ = ["find_class", "is_estimator", "name_of", "register_saveable"]
 
 # In the order they are searched: what is heavy to import comes last, and is imported only when nothing before it fits.
 HOMES = (
-    "pysldl.classifier",
-    "pysldl.by_size",
+    "pysldl.estimator.classifier",
+    "pysldl.estimator.size_dispatch",
     "pysldl.embedding",
     "pysldl.mapping",
     "pysldl.decoding",
-    "pysldl.calibration",
+    "pysldl.neighbors",
+    "pysldl.ranking",
+    "pysldl.estimator.calibration",
     "pysldl.baselines",
 )
 
@@ -76,7 +78,7 @@ def _modules(homes: Sequence[str]) -> Iterator[ModuleType]:
         if module is None:
             continue
         yield module
-        for part in pkgutil.iter_modules(getattr(module, "__path__", ()), f"{home}."):
+        for part in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{home}."):
             if (inner := _import(part.name)) is not None:
                 yield inner
 

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pysldl._utils.memory import format_bytes
 from pysldl.exceptions import DataError, ModelFormatError
-from pysldl.memory import format_bytes
-from pysldl.persistence.encoding import Encoder
+from pysldl.persistence.encoding import TreeEncoder
 from pysldl.persistence.folder import existing, put_in_place, temporary_folder, write_file
 from pysldl.persistence.manifest import (
     ARRAYS,
@@ -61,7 +61,7 @@ def save_model(
 
     target = Path(path).resolve()
     _check_target(target, overwrite)
-    encoder = Encoder()
+    encoder = TreeEncoder()
     tree = encoder.estimator(model)
     check_is_fitted(model)
     texts = {name: dump_json(content) for name, content in encoder.strings.items()}

@@ -1,4 +1,4 @@
-"""scikit-learn's text vectorisers, taken apart into what makes them work and put together again."""
+"""scikit-learn's text vectorizers, taken apart into what makes them work and put together again."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ VECTORIZERS = ("CountVectorizer", "TfidfVectorizer")
 
 
 def is_vectorizer(value: Any) -> bool:
-    """Whether ``value`` is exactly one of the vectorisers that can be saved."""
+    """Whether ``value`` is exactly one of the vectorizers that can be saved."""
     return type(value) in map(_class_of, VECTORIZERS)
 
 
@@ -36,7 +36,7 @@ def parts_of_vectorizer(vectorizer: "CountVectorizer", where: str) -> tuple[dict
 
 
 def restore_vectorizer(name: str, params: Mapping[str, Any], state: Mapping[str, Any]) -> "CountVectorizer":
-    """The vectoriser with these :func:`parts_of_vectorizer`."""
+    """The vectorizer with these :func:`parts_of_vectorizer`."""
     if name not in VECTORIZERS:
         raise KeyError(name)
     vectorizer = _class_of(name)(**params)

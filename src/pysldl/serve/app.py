@@ -18,15 +18,15 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pysldl.serve import contract, telemetry
+from pysldl.serve import openapi, telemetry
 from pysldl.serve.bodies import json_response, read_json
 from pysldl.serve.errors import ServiceError
-from pysldl.serve.gate import Gate
+from pysldl.serve.limits import Limits
 from pysldl.serve.schema import check, check_query, json_type
 from pysldl.serve.served_model import Kind, ServedModel
-from pysldl.serve.settings import Settings
 from pysldl.serve.source import ModelSource
 from pysldl.serve.telemetry import Telemetry
+from pysldl.serve.work_queue import WorkQueue
 
 __all__ = ["create_app"]
 
@@ -43,18 +43,18 @@ PAGE_HEADERS = {
 KINDS: dict[str, Kind] = {"string": "text", "array": "dense", "object": "sparse"}
 
 
-def create_app(source: ModelSource, settings: Settings | None = None, counters: Telemetry | None = None) -> Starlette:
+def create_app(source: ModelSource, settings: Limits | None = None, counters: Telemetry | None = None) -> Starlette:
     """The service as an ASGI application.
 
     Parameters
     ----------
     source : ModelSource
         The model and its newer versions.
-    settings : Settings, optional
+    settings : Limits, optional
     counters : Telemetry, optional
         Shared by all workers.
     """
-    service = _Service(source, settings or Settings(), counters or Telemetry())
+    service = _Service(source, settings or Limits(), counters or Telemetry())
     api: list[tuple[str, str, str, Callable[[Request], Awaitable[Response]]]] = [
         ("POST", "/v1/predict", "predict", service.predict),
         ("POST", "/v1/explain", "explain", service.explain),
@@ -80,11 +80,11 @@ def create_app(source: ModelSource, settings: Settings | None = None, counters: 
 
 
 class _Service:
-    def __init__(self, source: ModelSource, settings: Settings, counters: Telemetry) -> None:
+    def __init__(self, source: ModelSource, settings: Limits, counters: Telemetry) -> None:
         self.source = source
         self.settings = settings
         self.counters = counters
-        self.gate = Gate(settings.threads, settings.queue, settings.timeout)
+        self.gate = WorkQueue(settings.threads, settings.queue, settings.timeout)
         self._map: tuple[str, bytes] | None = None
         self._has_answered = False
 
@@ -105,7 +105,7 @@ class _Service:
         model = self._admit(request)
         body = await read_json(request, self.settings)
         inputs, kind = _inputs(body, model)
-        check(body, contract.predict_schema(model, self.settings))
+        check(body, openapi.predict_schema(model, self.settings))
         only = [model.column(label) for label in body["labels"]] if "labels" in body else None
         threshold = body.get("threshold")
         k = int(body.get("k", USUAL_K if threshold is None and only is None else self.settings.max_k))
@@ -124,7 +124,7 @@ class _Service:
         model = self._admit(request)
         body = await read_json(request, self.settings)
         inputs, kind = _inputs(body, model)
-        check(body, contract.explain_schema(model, self.settings))
+        check(body, openapi.explain_schema(model, self.settings))
         column = model.column(body["label"])
         top = int(body.get("top", min(USUAL_TOP, self.settings.max_k)))
         text = inputs[0] if kind == "text" else None
@@ -133,7 +133,7 @@ class _Service:
 
     async def labels(self, request: Request) -> Response:
         model = self._admit(request)
-        asked = self._query(request, contract.labels_parameters(self.settings))
+        asked = self._query(request, openapi.labels_parameters(self.settings))
         found = model.search(asked["query"], asked["min_count"])
         shown = found[asked["offset"] : asked["offset"] + asked["limit"]].tolist()
         labels = [{"label": model.labels[column], "count": int(model.counts[column])} for column in shown]
@@ -141,7 +141,7 @@ class _Service:
 
     async def relations(self, request: Request) -> Response:
         model = self._admit(request)
-        asked = self._query(request, contract.relations_parameters(self.settings))
+        asked = self._query(request, openapi.relations_parameters(self.settings))
         if "label" not in asked:
             raise ServiceError("invalid_request", "label: is missing; name the label whose relations you want.")
         found = await self.gate.run(lambda: model.relations(asked["label"], asked["limit"], asked["min_count"]))
@@ -173,7 +173,7 @@ class _Service:
         return PlainTextResponse(self.counters.text(self.source.current.version))
 
     async def openapi(self, request: Request) -> Response:
-        return json_response(contract.openapi(self.source.current, self.settings))
+        return json_response(openapi.openapi(self.source.current, self.settings))
 
     # Admission
 

@@ -9,12 +9,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from pysldl.serve.errors import ServiceError
-from pysldl.serve.settings import Settings
+from pysldl.serve.limits import Limits
 
 __all__ = ["json_response", "read_json"]
 
 
-async def read_json(request: Request, settings: Settings) -> Any:
+async def read_json(request: Request, settings: Limits) -> Any:
     """The JSON document of a request, read within the limits of size and time."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
@@ -52,5 +52,5 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a number of JSON")
 
 
-def _too_large(settings: Settings) -> ServiceError:
+def _too_large(settings: Limits) -> ServiceError:
     return ServiceError("body_too_large", f"The body may have at most {settings.max_body} bytes.", Connection="close")

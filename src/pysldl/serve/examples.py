@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from pysldl.exceptions import DataError
-from pysldl.excerpts import excerpts, heaviest_names
+from pysldl.inspection.snippets import excerpts, heaviest_names
 from pysldl.persistence import Manifest
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def own_examples(classifier: Any) -> Sequence[str] | None:
 
 
 class _TermsOfRows(Sequence[str]):
-    """The heaviest terms of rows, found in the index of the neighbours, which the model has anyway."""
+    """The heaviest terms of rows, found in the index of the neighbors, which the model has anyway."""
 
     def __init__(self, postings: sparse.csr_array, names: Any) -> None:
         self._postings, self._names = postings, names

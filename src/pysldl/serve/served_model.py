@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.single_query import compile_loops
 from pysldl.exceptions import DataError, ModelFormatError
-from pysldl.held_out import by_frequency
-from pysldl.kernels.one_row import compile_loops
-from pysldl.persistence import Manifest, load_answers, read_manifest
-from pysldl.relations import MIN_COUNT, LabelRelation, RelationFinder
+from pysldl.inspection.label_map import LabelMap, make_map
+from pysldl.inspection.relations import MIN_COUNT, LabelRelation, RelationFinder
+from pysldl.metrics.reliability import by_frequency
+from pysldl.metrics.topk import top_k
+from pysldl.persistence import Manifest, load_predictor, read_manifest
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.examples import DataExamples, own_examples
-from pysldl.serve.label_map import LabelMap, make_map
-from pysldl.serve.words import Words, are_words, forms_of
-from pysldl.topk import top_k
+from pysldl.serve.vocabulary import Words, are_words, forms_of
 
 __all__ = ["Kind", "ServedModel", "open_version"]
 
@@ -33,7 +33,7 @@ def open_version(path: Path) -> "ServedModel":
     """Load what is in the folder now, manifest and arrays of the same version."""
     for _ in range(ATTEMPTS):
         manifest = read_manifest(path)
-        classifier = load_answers(path)
+        classifier = load_predictor(path)
         if read_manifest(path) == manifest:
             return ServedModel(path.name, manifest, classifier)
     raise ModelFormatError(f"{path}: is replaced again and again while it is being read.")

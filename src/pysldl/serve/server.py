@@ -21,8 +21,8 @@ import uvicorn
 from pysldl.exceptions import DataError
 from pysldl.serve.app import create_app
 from pysldl.serve.examples import DataExamples
-from pysldl.serve.protocol import protocol_with
-from pysldl.serve.settings import Settings
+from pysldl.serve.http_protocol import protocol_with
+from pysldl.serve.limits import Limits
 from pysldl.serve.source import ModelSource
 from pysldl.serve.telemetry import Telemetry
 
@@ -41,7 +41,7 @@ def serve_model(
     host: str = "127.0.0.1",
     port: int = 8000,
     workers: int = 1,
-    settings: Settings | None = None,
+    settings: Limits | None = None,
     examples: DataExamples | None = None,
     on_ready: Callable[[str], None] = lambda address: None,
 ) -> None:
@@ -55,7 +55,7 @@ def serve_model(
         Where to listen; port 0 takes any that is free.
     workers : int
         Processes that answer.
-    settings : Settings, optional
+    settings : Limits, optional
     examples : DataExamples, optional
         What the rows of the fit said, to be shown in explanations; without, what the model itself keeps of them.
     on_ready : callable
@@ -63,7 +63,7 @@ def serve_model(
     """
     if workers > 1 and not hasattr(os, "fork"):
         raise DataError("Several workers need a system that can fork; use --workers 1.")
-    settings = settings or Settings()
+    settings = settings or Limits()
     counters = Telemetry(workers)
     source = ModelSource(path, counters, examples)
     source.current.warm_up()
@@ -74,7 +74,7 @@ def serve_model(
             _ignore_signals()
             _answer(listener, source, settings, counters)
         else:
-            _Family(listener, source, settings, counters, workers).run()
+            Supervisor(listener, source, settings, counters, workers).run()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -103,7 +103,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _answer(
     listener: socket.socket,
     source: ModelSource,
-    settings: Settings,
+    settings: Limits,
     counters: Telemetry,
     alive: int | None = None,
 ) -> None:
@@ -140,11 +140,11 @@ def _ignore_signals() -> None:
         signal.signal(number, lambda *_: None)
 
 
-class _Family:
+class Supervisor:
     """The workers and their parent, who replaces those that die."""
 
     def __init__(
-        self, listener: socket.socket, source: ModelSource, settings: Settings, counters: Telemetry, workers: int
+        self, listener: socket.socket, source: ModelSource, settings: Limits, counters: Telemetry, workers: int
     ) -> None:
         self._listener = listener
         self._source = source

@@ -52,7 +52,7 @@ class ModelSource:
         self._counters = counters or Telemetry()
 
     async def watch(self, poll: float) -> None:
-        """Look at the folder again and again, until cancelled."""
+        """Look at the folder again and again, until canceled."""
         with ThreadPoolExecutor(1, thread_name_prefix="sldl-reload") as loader:
             loop = asyncio.get_running_loop()
             while True:

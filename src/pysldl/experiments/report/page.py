@@ -7,10 +7,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from pysldl._utils.files import slug, write_atomically
 from pysldl.exceptions import MissingDependencyError
-from pysldl.experiments.figures import Drawing
-from pysldl.experiments.files import slug, write_atomically
-from pysldl.experiments.tables import Cell, Table
+from pysldl.experiments.report.figures import Drawing
+from pysldl.experiments.report.tables import Cell, Table
 
 __all__ = ["Missing", "ReportContext", "Section", "build_report", "write_report"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from pysldl.experiments.figures import (
+from pysldl.experiments.report.figures import (
     Drawing,
     critical_difference_diagram,
     parameter_curves,
@@ -13,7 +13,8 @@ from pysldl.experiments.figures import (
     training_time_bars,
     write_drawing,
 )
-from pysldl.experiments.paper_tables import (
+from pysldl.experiments.report.page import Missing, ReportContext, Section, write_report
+from pysldl.experiments.report.paper_tables import (
     ablation_sentence,
     ablation_table,
     agreement_table,
@@ -24,25 +25,24 @@ from pysldl.experiments.paper_tables import (
     theorem_table,
     time_table,
 )
-from pysldl.experiments.report.page import Missing, ReportContext, Section, write_report
-from pysldl.experiments.results import (
+from pysldl.experiments.report.tables import Table, write_table
+from pysldl.experiments.stats.results import (
+    ErrorBoundTerms,
     FoldRecord,
     Summary,
-    TheoremTerms,
     mean_fit_seconds,
     metrics_of,
     rankable_part,
     scores_by_metric,
-    summarise,
+    summarize,
 )
-from pysldl.experiments.significance import (
+from pysldl.experiments.stats.significance import (
     Comparison,
     RankTest,
     compare_folds,
     compare_summaries,
     rank_test,
 )
-from pysldl.experiments.tables import Table, write_table
 
 __all__ = ["Measurements", "Published", "protocol_notes", "reproduction_context", "write_reproduction"]
 
@@ -64,7 +64,7 @@ class Measurements:
         A method with fewer folds on a data set is left out there, and listed as missing.
     variants : sequence of str, default=()
         The methods of the ablation, in the order of its columns.
-    terms : sequence of TheoremTerms, default=()
+    terms : sequence of ErrorBoundTerms, default=()
         The two terms of Theorem 1.
     curves : mapping, default={}
         ``{(parameter, metric): {dataset: [(value, metric in per cent), ...]}}``.
@@ -79,7 +79,7 @@ class Measurements:
     records: Sequence[FoldRecord]
     n_folds: int = 10
     variants: Sequence[str] = ()
-    terms: Sequence[TheoremTerms] = ()
+    terms: Sequence[ErrorBoundTerms] = ()
     curves: Mapping[tuple[str, str], Mapping[str, Sequence[tuple[float, float]]]] = field(default_factory=dict)
     shown_as: Mapping[str, str] = field(default_factory=dict)
     of_folds: int | None = None
@@ -124,7 +124,7 @@ def reproduction_context(
     """
     records, incomplete = _complete_folds(_shown(measured.records, measured.shown_as), measured.n_folds)
     counterparts = _shown(published.results, measured.shown_as)
-    rows = summarise(records)
+    rows = summarize(records)
     # A single fold allows no test, but means all the same.
     tested = metrics_of(rows) if measured.n_folds >= 2 else []
     comparisons = [c for metric in tested for c in compare_folds(records, metric, reference)]
@@ -175,7 +175,7 @@ def protocol_notes(records: Sequence[FoldRecord]) -> tuple[str, ...]:
     if "as-published" in selections:
         who = sorted({record.method for record in records if record.selection == "as-published"})
         of = "" if selections == {"as-published"} else f" for {', '.join(who)}"
-        notes.append(f"Parameters chosen on the test folds{of} (as published): the values are optimistic.")
+        notes.append(f"Parameters chosen on the test folds{of} (as published): the values are optimiztic.")
     dropped = list(dict.fromkeys(record.dataset for record in records if record.unseen == "drop"))
     kept = {record.dataset for record in records if record.unseen == "keep"}
     if dropped:
@@ -319,7 +319,7 @@ def _ablation_section(
     )
 
 
-def _theorem_section(terms: Sequence[TheoremTerms]) -> Section | None:
+def _theorem_section(terms: Sequence[ErrorBoundTerms]) -> Section | None:
     if not terms:
         return None
     return Section(

@@ -200,15 +200,15 @@ export class LabelMap {
 
   paint() {
     const style = getComputedStyle(this.canvas);
-    const colour = (name) => style.getPropertyValue(name).trim();
+    const color = (name) => style.getPropertyValue(name).trim();
     const { pen } = this;
     pen.clearRect(0, 0, this.width, this.height);
     const visible = this.visible();
     this.now = this.lens(); // once a picture, not once a label
-    this.paintArrows(visible, colour("--thread"));
-    this.paintNodes(visible, colour("--node"), colour("--accent"));
-    if (this.selected >= 0) this.paintChosen(colour);
-    this.paintNames(visible, colour);
+    this.paintArrows(visible, color("--thread"));
+    this.paintNodes(visible, color("--node"), color("--accent"));
+    if (this.selected >= 0) this.paintChosen(color);
+    this.paintNames(visible, color);
   }
 
   visible() {
@@ -323,7 +323,7 @@ export class LabelMap {
     if (this.hovered >= 0) this.dot(this.hovered, accent);
   }
 
-  paintChosen(colour) {
+  paintChosen(color) {
     const draw = (others, ink, outward) => {
       this.pen.strokeStyle = ink;
       const largest = Math.max(...others.values(), 1e-9);
@@ -336,9 +336,9 @@ export class LabelMap {
         this.dot(other, ink);
       }
     };
-    draw(this.in, colour("--in"), false);
-    draw(this.out, colour("--out"), true);
-    this.dot(this.selected, colour("--ink"), 2);
+    draw(this.in, color("--in"), false);
+    draw(this.out, color("--out"), true);
+    this.dot(this.selected, color("--ink"), 2);
   }
 
   dot(label, ink, more = 0) {
@@ -350,7 +350,7 @@ export class LabelMap {
   }
 
   // Names where there is room: first of what is chosen, then of the frequent labels.
-  paintNames(visible, colour) {
+  paintNames(visible, color) {
     const { data, pen } = this;
     const taken = [
       [this.width - BUTTONS.width, 0, this.width, BUTTONS.height],
@@ -363,7 +363,7 @@ export class LabelMap {
       if (visible[label]) taken.push([x - r, y - r, x + r, y + r]);
     }
     const chosen = [this.selected, this.hovered, ...this.out.keys(), ...this.in.keys()].filter((i) => i >= 0);
-    const [ink, quiet, paper] = [colour("--ink"), colour("--quiet"), colour("--paper")];
+    const [ink, quiet, paper] = [color("--ink"), color("--quiet"), color("--paper")];
     pen.textBaseline = "middle";
     pen.lineJoin = "round";
     let named = 0;

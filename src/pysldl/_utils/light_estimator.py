@@ -1,0 +1,68 @@
+"""Parameters of a stage, given and taken as scikit-learn does, without waiting for scikit-learn to be imported.
+
+A model that only answers needs nothing else of it, and its import takes longer than all the rest of a start.
+"""
+
+from inspect import signature
+from typing import Any, Self
+
+__all__ = ["LightEstimator", "clone"]
+
+
+class LightEstimator:
+    """An estimator in the eyes of scikit-learn: its ``clone``, ``set_params("stage__name")`` and searches take it."""
+
+    @classmethod
+    def _param_names(cls) -> list[str]:
+        return sorted(name for name in signature(cls).parameters)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with ``deep`` also those of stages among them, as ``stage__name``."""
+        params = {name: getattr(self, name) for name in self._param_names()}
+        if not deep:
+            return params
+        inner = {
+            f"{name}__{key}": value
+            for name, stage in params.items()
+            if hasattr(stage, "get_params") and not isinstance(stage, type)
+            for key, value in stage.get_params().items()
+        }
+        return params | inner
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of inner stages as ``stage__name``."""
+        inner: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            name, nested, rest = key.partition("__")
+            if name not in self._param_names():
+                raise ValueError(
+                    f"Invalid parameter {name!r} for {type(self).__name__}: it has {', '.join(self._param_names())}."
+                )
+            if nested:
+                inner.setdefault(name, {})[rest] = value
+            else:
+                setattr(self, name, value)
+        for name, values in inner.items():
+            getattr(self, name).set_params(**values)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = signature(type(self)).parameters
+        told = [
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()
+            if repr(value) != repr(defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+
+def clone(stage: Any) -> Any:
+    """scikit-learn's ``clone``, imported when something is fitted."""
+    from sklearn.base import clone as unfitted_copy
+
+    return unfitted_copy(stage)

@@ -1,0 +1,41 @@
+"""Lengths of rows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = ["l2_normalize", "row_norms"]
+
+BLOCK_VALUES = 1 << 22
+
+
+def row_norms(X: sparse.csr_array) -> NDArray[np.float64]:
+    """Euclidean length of every row of a CSR matrix: added up in double precision."""
+    lengths = np.zeros(X.shape[0])
+    mean = max(1, X.nnz // max(X.shape[0], 1))
+    block = max(1, BLOCK_VALUES // mean)
+    for start in range(0, X.shape[0], block):
+        stop = min(start + block, X.shape[0])
+        values = X.data[X.indptr[start] : X.indptr[stop]]
+        rows = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
+        lengths[start:stop] = np.bincount(rows, weights=values * values, minlength=stop - start)
+    return np.sqrt(lengths, out=lengths)
+
+
+def l2_normalize(X: Any) -> Any:
+    """Rows scaled to length 1; zero rows stay zero.
+
+    Of a sparse matrix a row whose length is 1 to seven digits stays as it is, and so does all of it where all have.
+    """
+    if not sparse.issparse(X):
+        lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
+    X = sparse.csr_array(X)
+    lengths = row_norms(X)
+    scales = np.divide(1.0, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (np.abs(lengths - 1.0) > 1e-6))
+    if (scales == 1.0).all():
+        return X
+    data = X.data * np.repeat(scales.astype(X.dtype), np.diff(X.indptr))
+    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)

@@ -1,0 +1,209 @@
+"""One round of AdaBoost.C2 with linear learners: a chain in which each label also sees the labels before it."""
+
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from scipy.special import expit
+from sklearn.base import BaseEstimator
+
+from pysldl.baselines.adaboost_c2.logistic import fit_logistic
+from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
+
+__all__ = ["LinearChain", "solve_chain"]
+
+BLOCK_BYTES = 64 << 20
+
+Matrix = NDArray[np.float64]
+
+
+class LinearChain(BaseEstimator):
+    """A weighted linear learner per label, on the features and on the labels that come before it in the chain.
+
+    Learners of later rounds see rows so weighted that their own idea of a label's share in the data is worth nothing,
+    and labels are compared with each other. Their values become probabilities by sigmoids that are fitted to the
+    training rows without weights, as those of the authors' support vector machines are. Where all rows weigh the same,
+    the learners' own probabilities are kept.
+
+    Parameters
+    ----------
+    learner : {"ridge", "logistic"}
+    C : float
+        Weight of the loss against the L2 penalty, for weights that sum to the number of rows.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_learners,)
+        Labels that have a learner in this round, in the order of the chain.
+    coef_ : ndarray of shape (n_features, n_learners), float32
+    chain_coef_ : ndarray of shape (n_labels, n_learners), float32
+        Zero for labels that do not come before.
+    intercept_ : ndarray of shape (n_learners,), float32
+    slope_, offset_ : ndarrays of shape (n_learners,), or None
+        Of the sigmoids.
+    """
+
+    _saved_state = ("labels_", "coef_", "chain_coef_", "intercept_", "slope_", "offset_")
+
+    def __init__(self, learner: Literal["ridge", "logistic"] = "ridge", *, C: float = 1.0) -> None:
+        self.learner = learner
+        self.C = C
+
+    def fit(
+        self,
+        X: Any,
+        Y: sparse.csr_array,
+        chain: NDArray[np.integer],
+        labels: NDArray[np.integer],
+        weights: NDArray[np.float32],
+    ) -> Self:
+        """Fit a learner for each of ``labels``, which are part of ``chain`` and in its order.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n_samples, n_features)
+        Y : csr_array of shape (n_samples, n_labels)
+        chain : ndarray of shape (n_chained,)
+            Labels; none may be carried by no row or by all.
+        labels : ndarray of shape (n_learners,)
+        weights : ndarray of shape (n_samples, n_learners)
+            Weights of the rows for every learner; each column sums to 1.
+        """
+        n_samples, n_features = X.shape
+        self.labels_ = labels
+        # In this order, what a learner may see is the first columns: those of the features and of earlier labels.
+        design = _beside(np.ones((n_samples, 1)), X, Y[:, chain])
+        position = np.empty(Y.shape[1], dtype=np.int64)
+        position[chain] = np.arange(len(chain))
+        seen = 1 + n_features + position[labels]
+        targets = Y[:, labels].toarray() > 0
+        scaled = weights * n_samples
+        if self.learner == "ridge":
+            W = solve_chain(design, targets, scaled, seen, 1.0 / self.C)
+        else:
+            W = self._logistic(design, targets, scaled, seen)
+        self.intercept_ = W[0].astype(np.float32)
+        self.coef_ = W[1 : 1 + n_features].astype(np.float32)
+        self.chain_coef_ = np.zeros((Y.shape[1], len(labels)), dtype=np.float32)
+        self.chain_coef_[chain] = W[1 + n_features :]
+        self.slope_ = self.offset_ = None
+        if np.ptp(weights) > 0:
+            self.slope_, self.offset_ = fit_sigmoids(self._values(X, Y), targets)
+        return self
+
+    def decisions(self, X: Any, Y: sparse.csr_array) -> NDArray[np.bool_]:
+        """What the learners say of training rows, true labels before them in the chain: (n_samples, n_learners)."""
+        return self._values(X, Y) >= (0.5 if self.learner == "ridge" else 0.0)
+
+    def fill(self, X: Any, P: NDArray[np.float32]) -> None:
+        """Write the probabilities of ``labels_`` into ``P``, of shape (n_rows, n_labels), along the chain."""
+        own = X @ self.coef_ + self.intercept_
+        for number, label in enumerate(self.labels_):
+            P[:, label] = self._probability(own[:, number] + P @ self.chain_coef_[:, number], number)
+
+    def _probability(self, values: NDArray[np.floating], number: int) -> NDArray[np.floating]:
+        if self.slope_ is not None and self.offset_ is not None:
+            return expit(self.slope_[number] * values + self.offset_[number])
+        return np.clip(values, 0.0, 1.0) if self.learner == "ridge" else expit(values)
+
+    def _values(self, X: Any, Y: sparse.csr_array) -> NDArray[np.floating]:
+        return X @ self.coef_ + self.intercept_ + Y @ self.chain_coef_
+
+    def _logistic(
+        self, design: Any, targets: NDArray[np.bool_], weights: NDArray[np.float32], seen: NDArray[np.integer]
+    ) -> Matrix:
+        W = np.zeros((design.shape[1], targets.shape[1]))
+        design = sparse.csc_array(design) if sparse.issparse(design) else design
+        for number, end in enumerate(seen):
+            coef, W[0, number] = fit_logistic(design[:, 1:end], targets[:, number], self.C, weights[:, number])
+            W[1:end, number] = coef
+        return W
+
+
+def solve_chain(
+    A: Any,
+    targets: NDArray[np.bool_],
+    weights: NDArray[np.floating],
+    seen: NDArray[np.integer],
+    alpha: float,
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 100,
+) -> Matrix:
+    """Minimize ``sum_i weights_ik (A_i w_k - targets_ik)² + alpha ‖w_k‖²`` over the first ``seen_k`` entries of w_k.
+
+    Conjugate gradients for all problems at once. One Cholesky factor serves them all as preconditioner: the problems
+    differ in their rows' weights, but the columns each may see are always the first ones, and the factor of a leading
+    block is the leading block of the factor. In the first round, where all weights are 1, one step is the solution.
+
+    Parameters
+    ----------
+    A : ndarray or csr_array of shape (n_samples, n_columns)
+    targets : ndarray of shape (n_samples, n_problems)
+    weights : ndarray of shape (n_samples, n_problems)
+    seen : ndarray of shape (n_problems,)
+    alpha : float
+    tol : float
+        Residual, relative to the right-hand side, at which to stop.
+    max_iter : int
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_problems)
+    """
+    n_samples, n_columns = A.shape
+    gram = A.T @ A
+    gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
+    gram.flat[:: n_columns + 1] += alpha
+    factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
+    W = np.empty((n_columns, len(seen)))
+    block = max(1, BLOCK_BYTES // (8 * n_samples))
+    for start in range(0, len(seen), block):
+        part = slice(start, start + block)
+        visible = np.arange(n_columns)[:, None] < seen[part]
+        W[:, part] = _conjugate_gradients(A, targets[:, part], weights[:, part], visible, alpha, factor, tol, max_iter)
+    return W
+
+
+def _conjugate_gradients(
+    A: Any,
+    targets: NDArray[np.bool_],
+    weights: NDArray[np.floating],
+    visible: NDArray[np.bool_],
+    alpha: float,
+    factor: Matrix,
+    tol: float,
+    max_iter: int,
+) -> Matrix:
+    def precondition(R: Matrix) -> Matrix:
+        half = linalg.solve_triangular(factor, R, lower=True, check_finite=False)
+        half *= visible
+        return linalg.solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
+
+    residual = (A.T @ (weights * targets)) * visible
+    target = tol**2 * np.einsum("ij,ij->j", residual, residual)
+    W = np.zeros_like(residual)
+    direction = precondition(residual)
+    energy = np.einsum("ij,ij->j", residual, direction)
+    for _ in range(max_iter):
+        image = (A.T @ (weights * (A @ direction)) + alpha * direction) * visible
+        curvature = np.einsum("ij,ij->j", direction, image)
+        length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
+        W += length * direction
+        residual -= length * image
+        if (np.einsum("ij,ij->j", residual, residual) <= target).all():
+            break
+        preconditioned = precondition(residual)
+        fresh = np.einsum("ij,ij->j", residual, preconditioned)
+        direction *= np.divide(fresh, energy, out=np.zeros_like(energy), where=energy > 0)
+        direction += preconditioned
+        energy = fresh
+    return W
+
+
+def _beside(ones: Matrix, X: Any, Y: sparse.csr_array) -> Any:
+    """Columns of the intercept, the features and the labels, in float64; sparse where the features are."""
+    if sparse.issparse(X):
+        return sparse.hstack([sparse.csr_array(ones), X, Y], format="csr", dtype=np.float64)
+    return np.hstack([ones, X, Y.toarray()], dtype=np.float64)

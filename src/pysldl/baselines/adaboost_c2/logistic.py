@@ -1,0 +1,37 @@
+"""L2-regularized logistic regression of one label."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+__all__ = ["fit_logistic"]
+
+
+def fit_logistic(
+    X: Any, y: NDArray[np.bool_], C: float, weights: NDArray[np.floating] | None = None
+) -> tuple[NDArray[np.float64], float]:
+    """Coefficients, of shape (n_features,), and intercept of ``P(y | x) = sigmoid(x · w + b)``.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,), bool
+        Both values must occur.
+    C : float
+        Weight of the loss against the penalty.
+    weights : ndarray of shape (n_samples,), optional
+    """
+    if sparse.issparse(X):
+        X = sparse.csr_array(X)
+        indices, indptr = (part.astype(np.int32, copy=False) for part in (X.indices, X.indptr))  # all liblinear takes
+        X = sparse.csr_array((X.data, indices, indptr), shape=X.shape)
+    model = LogisticRegression(C=C, solver="liblinear", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a hundred passes rank well enough
+        model.fit(X, y, sample_weight=weights)
+    return model.coef_[0], float(model.intercept_[0])

@@ -1,0 +1,1 @@
+"""What the neural baselines share: batches, the training loop, validation, layers."""

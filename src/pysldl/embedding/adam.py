@@ -1,0 +1,117 @@
+"""Full-batch Adam for a given number of steps, or until the loss stops falling."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pysldl._utils.progress import Progress, ProgressCallback
+
+__all__ = ["Descent", "DescentResult"]
+
+Array = NDArray[Any]
+Objective = Callable[[list[Array]], tuple[float, list[Array]]]
+
+
+@dataclass(frozen=True)
+class DescentResult:
+    """Where a descent ended.
+
+    Attributes
+    ----------
+    parameters : list of ndarray
+        Those after the last step; with a tolerance, those of the lowest loss.
+    losses : list of float
+        The loss before every step.
+    converged : bool or None
+        Whether the loss stopped falling; None where nobody asked.
+    path : list of list of ndarray
+        The parameters after each of the numbers of steps that were asked for.
+    """
+
+    parameters: list[Array]
+    losses: list[float]
+    converged: bool | None
+    path: list[list[Array]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Adam on all parameters at once, in double precision.
+
+    Parameters
+    ----------
+    learning_rate, weight_decay : float
+        Weight decay is decoupled (AdamW).
+    n_steps : int
+        Number of steps; with ``tol`` the largest number.
+    tol, patience : float or None, int
+        Stop when the best loss has not fallen by the fraction ``tol`` during ``patience`` steps; None takes all steps.
+    """
+
+    learning_rate: float
+    n_steps: int
+    tol: float | None = None
+    patience: int = 50
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def minimize(
+        self,
+        objective: Objective,
+        start: Sequence[NDArray[Any]],
+        progress: ProgressCallback | None = None,
+        *,
+        path: Sequence[int] = (),
+    ) -> DescentResult:
+        """Descend from ``start``.
+
+        Parameters
+        ----------
+        objective : callable
+            From parameters to the loss and its gradients.
+        start : list of ndarray
+        progress : callable, optional
+        path : sequence of int
+            Keep the parameters after each of these numbers of steps, ascending.
+        """
+        parameters = [p.astype(np.float64) for p in start]
+        first = [np.zeros_like(p) for p in parameters]
+        second = [np.zeros_like(p) for p in parameters]
+        kept = [[p.copy() for p in parameters] for n in path if n == 0]
+        losses: list[float] = []
+        best, best_loss = [p.copy() for p in parameters], np.inf
+        reference, since = np.inf, 0
+        power1 = power2 = 1.0
+        for step in range(1, self.n_steps + 1):
+            loss, gradients = objective(parameters)
+            losses.append(loss)
+            if progress is not None:
+                progress(Progress("embedding", step, self.n_steps, loss))
+            if self.tol is not None:
+                if loss < best_loss:
+                    best_loss = loss
+                    for to, p in zip(best, parameters, strict=True):
+                        to[...] = p
+                if best_loss <= reference * (1 - self.tol):
+                    reference, since = best_loss, 0
+                else:
+                    since += 1
+                if since >= self.patience or best_loss == 0:
+                    return DescentResult(best, losses, converged=True)
+            power1, power2 = power1 * self.beta1, power2 * self.beta2  # not **, of which every library has its own
+            rate = self.learning_rate * float(np.sqrt(1 - power2)) / (1 - power1)
+            for p, g, m, v in zip(parameters, gradients, first, second, strict=True):
+                m += (1 - self.beta1) * (g - m)
+                v += (1 - self.beta2) * (g * g - v)
+                if self.weight_decay:
+                    p *= 1 - self.learning_rate * self.weight_decay
+                p -= rate * m / (np.sqrt(v) + self.epsilon)
+            kept.extend([p.copy() for p in parameters] for n in path if n == step)
+        return DescentResult(
+            parameters if self.tol is None else best, losses, None if self.tol is None else False, kept
+        )

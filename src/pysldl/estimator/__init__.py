@@ -1,0 +1,1 @@
+"""The classifier: SLDLClassifier and its presets."""

@@ -1,0 +1,258 @@
+"""Learning that goes on: rows come and go after the fit, and labels that nobody had heard of join."""
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_consistent_length
+
+from pysldl.backend.dispatch import as_int32_indices
+from pysldl.backend.threads import single_threaded_blas
+from pysldl.decoding.joint import CodedRows
+from pysldl.estimator.base import BaseLabelClassifier
+from pysldl.exceptions import DataError, NotOnlineError
+from pysldl.inspection.snippets import excerpts
+from pysldl.preprocessing.frames import is_frame
+from pysldl.preprocessing.labels import (
+    as_classes,
+    as_indicator,
+    as_rows_of_names,
+    check_label_names,
+    indicator_of_names,
+)
+from pysldl.preprocessing.text import as_texts
+from pysldl.ranking.extend import extend_ranker
+
+__all__ = ["OnlineLearning"]
+
+FEWEST_ROWS = 2
+
+
+class _WhenOnline:
+    """A method that only a classifier made with ``online=True`` has, so that ``hasattr`` tells the truth."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self.method = method
+        update_wrapper(self, method)  # type: ignore[arg-type]
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self.method
+        fitted_without = hasattr(instance, "n_samples_") and not hasattr(instance, "training_features_")
+        if not instance.online or fitted_without:
+            raise NotOnlineError(
+                f"{self.method.__name__} needs a {owner.__name__} that was made and fitted with online=True: only that "
+                "one keeps the features of its training rows."
+            )
+        return MethodType(self.method, instance)
+
+
+class OnlineLearning(BaseLabelClassifier):
+    """What ``online=True`` adds to a classifier.
+
+    Known labels keep their place in the latent space. The mapping and the neighbors become what a fit to the present
+    rows with that embedding would make them. A ranker gets classifiers for new labels and keeps those it has; threshold
+    and probabilities stay those of the last fit.
+
+    Attributes
+    ----------
+    training_features_ : ndarray or csr_array of shape (n_samples, n_features)
+        Features of the training rows as the mapping takes them.
+    training_labels_ : csr_array of shape (n_samples, n_labels)
+    training_excerpts_ : ndarray of shape (n_samples,)
+        Set after the fit by whoever wants explanations to show what the training rows said, see
+        :func:`~pysldl.inspection.snippets.excerpts`; kept up from then on.
+    """
+
+    online: bool
+    embedding_: Any
+    mapping_: Any
+    decoder_: Any
+    ranker_: Any
+    training_features_: Any
+    training_labels_: sparse.csr_array
+    training_excerpts_: NDArray[np.object_]
+
+    @_WhenOnline
+    @single_threaded_blas
+    def partial_fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> Self:
+        """Learn from further rows; the first call is :meth:`fit`.
+
+        The features of texts are those of the first fit: words that it never saw are not taken up.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_new, n_features), or texts, as :meth:`fit` takes them
+        y : indicator of shape (n_new, n_labels), rows of label names, or array-like of shape (n_new,)
+            The labels Y. New names become new labels, behind the known ones. An indicator has the known labels as its
+            first columns, or columns in any order that ``label_names`` names. A new class of a classifier with one
+            class per row is refused.
+        label_names : sequence of str, optional
+            Names of the columns of ``y``.
+        """
+        if not hasattr(self, "n_samples_"):
+            return self.fit(X, y, label_names=label_names)
+        rows = _like(self.training_features_, self._online_features(X))
+        Y, names = self._joined_labels(y, label_names)
+        check_consistent_length(rows, Y)
+        said = self.__dict__.get("training_excerpts_")
+        known = self.training_labels_.copy()
+        known.resize((known.shape[0], len(names)))
+        self._learn(
+            _stacked(self.training_features_, rows), sparse.vstack([known, Y], format="csr"), names, added=(rows, Y)
+        )
+        if said is not None:
+            texts = as_texts(X)
+            more = excerpts(rows if texts is None else texts, self.feature_names_)
+            self.training_excerpts_ = np.concatenate([said, more])
+        return self
+
+    @_WhenOnline
+    @single_threaded_blas
+    def remove_rows(self, rows: Any) -> Self:
+        """Take training rows out: they no longer vote, and the mapping is as if they had never been.
+
+        The embedding keeps what it learned of their labels. Rows behind a removed one move up by one number. A label
+        without any row left is not predicted any more.
+
+        Parameters
+        ----------
+        rows : int or array-like of int
+            Numbers of training rows, as :meth:`explain` gives them: in the order of ``fit``, then of ``partial_fit``.
+        """
+        gone = _row_numbers(rows, self.n_samples_)
+        kept = np.setdiff1d(np.arange(self.n_samples_), gone, assume_unique=True)
+        if len(kept) < FEWEST_ROWS or self.training_labels_[kept].nnz == 0:
+            raise DataError(
+                f"remove_rows would leave {len(kept)} of {self.n_samples_} rows, and the model needs at least "
+                f"{FEWEST_ROWS} of them, with a label among them."
+            )
+        X, Y, said = self.training_features_, self.training_labels_, self.__dict__.get("training_excerpts_")
+        self._learn(X[kept], sparse.csr_array(Y[kept]), self.label_names_, removed=(X[gone], Y[gone]))
+        if said is not None:
+            self.training_excerpts_ = said[kept]
+        return self
+
+    def _keep_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        """Remember the training rows, if online; else forget those of an earlier fit."""
+        for kept in ("training_features_", "training_labels_", "training_excerpts_"):
+            self.__dict__.pop(kept, None)
+        if self.online:
+            self.training_features_ = as_int32_indices(sparse.csr_array(X)) if sparse.issparse(X) else X
+            self.training_labels_ = Y
+
+    def _online_features(self, X: Any) -> Any:
+        """Validated features of new rows, as the mapping takes them."""
+        raise NotImplementedError
+
+    def _learn(
+        self,
+        X: Any,
+        Y: sparse.csr_array,
+        names: NDArray[Any],
+        *,
+        added: tuple[Any, Any] | None = None,
+        removed: tuple[Any, Any] | None = None,
+    ) -> None:
+        """Bring the stages to the rows ``X`` and labels ``Y``. The model changes when all of them have succeeded."""
+        embedding, mapping, ranker = self.embedding_, self.mapping_, getattr(self, "ranker_", None)
+        codes = X
+        if mapping is not None:
+            embedding = copy(embedding).extend(Y)
+            targets = [None if rows is None else (rows[0], embedding.transform(rows[1])) for rows in (added, removed)]
+            mapping = copy(mapping).update(X, embedding.transform(Y), added=targets[0], removed=targets[1])
+            codes = mapping.predict(X)
+            if self.decoder_.input_kind == "both":
+                codes = CodedRows(codes, X)
+        decoder = copy(self.decoder_)
+        if mapping is None and added is not None and hasattr(decoder, "extend"):
+            decoder.extend(added[0], Y)
+        else:
+            # Every code moves with the mapping, so the neighbors are indexed anew: one product with the features.
+            decoder.fit(codes, Y)
+        if ranker is not None:
+            before = np.pad(self.label_counts_, (0, Y.shape[1] - len(self.label_counts_)))
+            new = np.flatnonzero((before == 0) & (np.bincount(Y.indices, minlength=Y.shape[1]) > 0))
+            postings = getattr(decoder, "postings_", None)
+            self.ranker_ = extend_ranker(ranker, sparse.csr_array(X, dtype=np.float32), Y, new, postings)
+        self.embedding_, self.mapping_, self.decoder_ = embedding, mapping, decoder
+        self.label_names_ = names
+        self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1])
+        self.n_samples_ = Y.shape[0]
+        self._keep_rows(X, Y)
+
+    def _joined_labels(self, y: Any, label_names: Sequence[str] | None) -> tuple[sparse.csr_array, NDArray[Any]]:
+        """Labels of new rows over the known labels and, behind them, the new ones; the names of all."""
+        known = self.label_names_
+        if self.target_kind_ == "classes":
+            return _known_classes(y, known), known
+        rows = as_rows_of_names(y)
+        if rows is not None:
+            new = sorted({name for row in rows for name in row} - set(known.tolist()))
+            names = np.concatenate([known, np.array(new, dtype=np.str_)]) if new else known
+            return indicator_of_names(rows, names), names
+        if label_names is None and is_frame(y):
+            label_names = [str(column) for column in y.columns]
+        Y = as_indicator(y)
+        if label_names is None:
+            return Y, self._names_of_columns(Y.shape[1])
+        given = check_label_names(label_names, Y.shape[1])
+        column = {name: position for position, name in enumerate(known.tolist())}
+        for name in given.tolist():
+            column.setdefault(name, len(column))
+        places = np.array([column[name] for name in given.tolist()], dtype=np.int32)
+        matched = sparse.csr_array((Y.data, places[Y.indices], Y.indptr), shape=(Y.shape[0], len(column)))
+        matched.sort_indices()
+        return matched, np.array(list(column), dtype=np.str_) if len(column) > len(known) else known
+
+    def _names_of_columns(self, n_columns: int) -> NDArray[Any]:
+        """Names of the columns of an indicator that came without: further numbers, where names are numbers."""
+        known = self.label_names_
+        if n_columns == len(known):
+            return known
+        numbered = np.arange(n_columns).astype(np.str_)
+        if n_columns > len(known) and np.array_equal(known, numbered[: len(known)]):
+            return numbered
+        raise DataError(
+            f"Y has {n_columns} columns, but the model knows {len(known)} labels: name the columns by label_names."
+        )
+
+
+def _known_classes(y: Any, classes: NDArray[Any]) -> sparse.csr_array:
+    values = as_classes(y)
+    columns = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
+    unknown = np.flatnonzero(classes[columns] != values)
+    if unknown.size:
+        raise DataError(
+            f"Row {unknown[0]} is of the class {values[unknown[0]]}, which this classifier does not know; with one "
+            "class per row, new classes need a new fit."
+        )
+    rows = np.arange(len(values) + 1)
+    ones = np.ones(len(values), dtype=np.float32)
+    return sparse.csr_array((ones, columns.astype(np.int32), rows), shape=(len(values), len(classes)))
+
+
+def _row_numbers(rows: Any, n_samples: int) -> NDArray[np.intp]:
+    numbers = np.atleast_1d(np.asarray(rows))
+    if numbers.ndim != 1 or numbers.size == 0 or not np.issubdtype(numbers.dtype, np.integer):
+        raise DataError("remove_rows takes the numbers of training rows: one, or a list of them.")
+    wrong = numbers[(numbers < 0) | (numbers >= n_samples)]
+    if wrong.size:
+        raise DataError(f"There is no training row {wrong[0]}: they are numbered from 0 to {n_samples - 1}.")
+    return np.unique(numbers).astype(np.intp)
+
+
+def _like(kept: Any, X: Any) -> Any:
+    """Rows in the form and precision of those that are kept."""
+    if sparse.issparse(kept):
+        return as_int32_indices(sparse.csr_array(X, dtype=kept.dtype))
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=kept.dtype)
+
+
+def _stacked(above: Any, below: Any) -> Any:
+    return sparse.vstack([above, below], format="csr") if sparse.issparse(above) else np.concatenate([above, below])

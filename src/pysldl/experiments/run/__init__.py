@@ -1,0 +1,1 @@
+"""Running the experiments: folds, methods, configurations, records on disk."""

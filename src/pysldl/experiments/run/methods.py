@@ -1,0 +1,293 @@
+"""The methods by name: SLDL, its ablations and controls, every baseline of the library, and anybody's own."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from sklearn.base import clone
+
+from pysldl._utils.settings import parse_settings, with_settings
+from pysldl._utils.suggestions import did_you_mean
+from pysldl.embedding import (
+    IdentityLabelEmbedding,
+    RandomLabelEmbedding,
+    SVDLabelEmbedding,
+    VectorLabelEmbedding,
+)
+from pysldl.estimator.classifier import SLDLClassifier
+from pysldl.estimator.presets import make_sldl
+from pysldl.estimator.size_dispatch import SizeDispatch
+from pysldl.exceptions import DataError
+
+__all__ = [
+    "ABLATION",
+    "AXES",
+    "REFERENCE",
+    "Method",
+    "find_methods",
+    "grid_axes",
+    "has_grid",
+    "method_names",
+    "parameter_of",
+    "register_method",
+    "stored_method",
+]
+
+REFERENCE = "SLDL"
+ABLATION = ("w/o GE", "w/o GE (symmetric)", "w/o AC", "random", "identity", "svd")
+AXES = ("c_hat", "n_steps", "k")
+OF_THE_RUN = {"random_state": "--seed", "device": "--device"}
+OF_THE_GRID = {
+    "embedding__n_components": ("c_hat", "--c-hats"),
+    "embedding__n_steps": ("n_steps", "--n-steps"),
+    "decoder__n_neighbors": ("k", "--ks"),
+    "decoder__neighbors__n_neighbors": ("k", "--ks"),
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method that experiments can run.
+
+    Parameters
+    ----------
+    name : str
+        What ``--methods`` calls it.
+    title : str
+        What tables call it: the paper's name where it has one.
+    make : callable
+        Returns a new, unfitted estimator with ``fit(X, Y)`` and ``predict_topk(X, k)``. Several processes need it, so
+        it must be a function of a module. An :class:`~pysldl.SLDLClassifier` is run over the grid of c_hat, n_steps and
+        k, unless it chooses for itself; anything else has one configuration.
+    reconstruction : bool, default=False
+        Whether the method was rebuilt from its abstract.
+    grid : tuple of str, optional
+        The axes of the grid that are tried, of ``"c_hat"``, ``"n_steps"`` and ``"k"``; by default those that the
+        estimator has.
+    """
+
+    name: str
+    title: str
+    make: Callable[[], Any]
+    reconstruction: bool = False
+    grid: tuple[str, ...] | None = None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes of the grid over which the method is run; none where it has a single configuration."""
+        if self.grid is not None:
+            return self.grid
+        estimator = self.make()
+        return grid_axes(estimator) if has_grid(estimator) else ()
+
+    @property
+    def shown_as(self) -> str:
+        """What tables of measured results call it."""
+        return f"{self.title} (reconstruction)" if self.reconstruction else self.title
+
+    def estimator(self, seed: int, device: str | None = None) -> Any:
+        """A new estimator with the run's seed and, where it takes one, device; nothing that rankings do not need."""
+        estimator = clone(self.make())
+        known = estimator.get_params(deep=False)
+        wanted = {"random_state": seed, "device": device, "calibrate": False}
+        return estimator.set_params(**{key: v for key, v in wanted.items() if key in known and v is not None})
+
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter but the seed, as JSON values: what results are tied to."""
+        found = clone(self.make()).get_params(deep=True)
+        left_out = ("random_state", "device", "calibrate", "progress", "memory_limit")
+        return {key: _plain(found[key]) for key in sorted(found) if key.split("__")[-1] not in left_out}
+
+
+def register_method(name: str, make: Callable[[], Any], title: str | None = None) -> Method:
+    """Add a method to those that experiments know; a name that is taken is an error.
+
+    Examples
+    --------
+    >>> from pysldl import make_sldl
+    >>> def wide():
+    ...     return make_sldl("paper", embedding__margin=0.5)
+    >>> register_method("sldl-wide-margin", wide).title
+    'sldl-wide-margin'
+    """
+    if ":" in name or "," in name:
+        raise DataError(f"the name {name!r} has a colon or a comma, which end a name in --methods; choose another.")
+    if name in _methods():
+        raise DataError(f"there is already a method {name!r}; choose another name.")
+    _REGISTERED[name] = Method(name, title or name, make)
+    return _REGISTERED[name]
+
+
+def has_grid(estimator: Any) -> bool:
+    """Whether c_hat, n_steps and k are the experiment's to choose; some classifiers choose for themselves."""
+    return isinstance(estimator, SLDLClassifier) and not isinstance(estimator.decoder, SizeDispatch)
+
+
+def grid_axes(classifier: SLDLClassifier) -> tuple[str, ...]:
+    """The axes of the grid that a classifier has, in the order in which ties between configurations are decided."""
+    found = []
+    known = classifier.with_default_stages().get_params(deep=True)
+    for axis in AXES:
+        name = parameter_of(axis, known)
+        if name is not None and known[name] is not None and _used(axis, classifier):  # None: it chooses for itself
+            found.append(axis)
+    return tuple(found)
+
+
+def parameter_of(axis: str, parameters: Mapping[str, Any]) -> str | None:
+    """The parameter of an estimator that an axis of the grid sets; None where it has none."""
+    names = {
+        "c_hat": ("embedding__n_components",),
+        "n_steps": ("embedding__n_steps",),
+        "k": ("decoder__neighbors__n_neighbors", "decoder__n_neighbors"),
+    }[axis]
+    return next((name for name in names if name in parameters), None)
+
+
+def _used(axis: str, classifier: SLDLClassifier) -> bool:
+    """Whether an axis changes anything.
+
+    A decoder that works on the features needs no embedding, and none is fitted; a descent with a tolerance stops by
+    its loss, not by a number of steps.
+    """
+    if axis == "n_steps" and getattr(classifier.embedding, "tol", None) is not None:
+        return False
+    return axis == "k" or getattr(classifier.decoder, "input_kind", "codes") != "features"
+
+
+def stored_method(name: str, noted: Mapping[str, Any]) -> Method:
+    """A method as a results folder describes it: enough to read its results, also where it is not registered here."""
+    return Method(name, noted["title"], partial(_not_here, name), noted["reconstruction"], tuple(noted["grid"]))
+
+
+def _not_here(name: str) -> Any:
+    raise DataError(f"method {name!r} was read from stored results and cannot be run: register it first.")
+
+
+def method_names() -> list[str]:
+    """Names of all methods, those of the paper's own first."""
+    return list(_methods())
+
+
+def find_methods(names: Iterable[str]) -> list[Method]:
+    """Methods by name, each once; an unknown one is an error that offers the nearest names.
+
+    Settings follow a name after colons: a variant with parameters of its own, which is a method beside the others.
+
+    Examples
+    --------
+    >>> [method.title for method in find_methods(["sleec", "sleec:n_neighbors=10:n_clusters=4"])]
+    ['SLEEC', 'SLEEC (n_neighbors=10, n_clusters=4)']
+    """
+    known = _methods()
+    lower = {name.lower(): name for name in known} | {method.title.lower(): name for name, method in known.items()}
+    all_names = ", ".join(known)
+    found = {}
+    for name in names:
+        plain, *words = (word.strip() for word in name.split(":"))
+        actual = lower.get(plain.lower())
+        if actual is None:
+            raise DataError(f"unknown method {plain!r}: {did_you_mean(plain, lower) or f'choose from {all_names}.'}")
+        method = _variant(known[actual], words) if words else known[actual]
+        found[method.name] = method
+    if not found:
+        raise DataError(f"no method was named: choose from {all_names}.")
+    return list(found.values())
+
+
+def _official() -> Any:
+    return make_sldl("official")
+
+
+def _blend() -> Any:
+    return make_sldl("blend")
+
+
+def _accurate() -> Any:
+    return make_sldl("accurate")
+
+
+def _without_gaussians() -> Any:
+    return make_sldl("paper", embedding=VectorLabelEmbedding(directed=True))
+
+
+def _without_gaussians_and_direction() -> Any:
+    return make_sldl("paper", embedding=VectorLabelEmbedding(directed=False))
+
+
+def _without_asymmetry() -> Any:
+    return make_sldl("paper", embedding__divergence="js")
+
+
+def _random() -> Any:
+    return make_sldl("paper", embedding=RandomLabelEmbedding())
+
+
+def _identity() -> Any:
+    return make_sldl("paper", embedding=IdentityLabelEmbedding())
+
+
+def _svd() -> Any:
+    return make_sldl("paper", embedding=SVDLabelEmbedding())
+
+
+_OWN = (
+    Method("sldl", REFERENCE, make_sldl),
+    Method("official", "official", _official, grid=("c_hat", "k")),  # the authors' code takes fifty steps
+    Method("blend", "blend", _blend),
+    Method("accurate", "accurate", _accurate),
+    Method("without-ge", "w/o GE", _without_gaussians),
+    Method("without-ge-symmetric", "w/o GE (symmetric)", _without_gaussians_and_direction),
+    Method("without-ac", "w/o AC", _without_asymmetry),
+    Method("random", "random", _random),
+    Method("identity", "identity", _identity),
+    Method("svd", "svd", _svd),
+)
+_REGISTERED: dict[str, Method] = {}
+
+
+def _methods() -> dict[str, Method]:
+    """Every method by name; the baselines are imported only here, since some need much."""
+    from pysldl.baselines import BASELINES, CONTROLS, RECONSTRUCTIONS
+
+    others = {
+        name: Method(name, name, partial(_baseline, name), name in RECONSTRUCTIONS) for name in (*BASELINES, *CONTROLS)
+    }
+    return {method.name: method for method in _OWN} | others | _REGISTERED
+
+
+def _baseline(name: str) -> Any:
+    from pysldl.baselines import BASELINES, CONTROLS
+
+    return {**BASELINES, **CONTROLS}[name]()
+
+
+def _variant(method: Method, words: Sequence[str]) -> Method:
+    """A method with other settings, named by them."""
+    name = ":".join((method.name, *words))
+    settings = parse_settings(words, f"method {name}:")
+    variant = replace(
+        method,
+        name=name,
+        title=f"{method.title} ({', '.join(words)})",
+        make=partial(_with_settings, method.make, settings, name),
+    )
+    axes = variant.axes
+    options = OF_THE_RUN | {name: option for name, (axis, option) in OF_THE_GRID.items() if axis in axes}
+    for key in settings:
+        if key in options:
+            raise DataError(f"method {name}: {key} is the run's to choose; use {options[key]}.")
+    return variant
+
+
+def _with_settings(make: Callable[[], Any], settings: dict[str, Any], name: str) -> Any:
+    return with_settings(make(), settings, f"method {name}:")
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return type(value).__name__ if hasattr(value, "get_params") else repr(value)

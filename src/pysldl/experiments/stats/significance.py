@@ -1,0 +1,330 @@
+"""The statistics of Section IV: t-tests against one method, ranks, Friedman test, Nemenyi difference.
+
+References
+----------
+.. [1] J. Demšar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 7, 2006.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from pysldl.exceptions import DataError
+from pysldl.experiments.stats.results import FoldRecord, Scores, Summary, fold_scores
+
+__all__ = [
+    "Comparison",
+    "RankTest",
+    "average_ranks",
+    "compare_folds",
+    "compare_summaries",
+    "critical_difference",
+    "critical_value",
+    "friedman_statistic",
+    "indistinguishable_groups",
+    "mid_ranks",
+    "paired_p_value",
+    "rank_test",
+    "unpaired_p_value",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The reference method against another one, on one metric and data set.
+
+    Parameters
+    ----------
+    metric, dataset, method, reference : str
+        What is compared where.
+    difference : float
+        Mean of the reference minus mean of the method, in per cent: positive where the reference is better.
+    p_value : float
+        Of the two-tailed t-test.
+    test : {"paired", "unpaired"}
+        Paired over the folds, or from means and standard deviations alone.
+    """
+
+    metric: str
+    dataset: str
+    method: str
+    reference: str
+    difference: float
+    p_value: float
+    test: Literal["paired", "unpaired"]
+
+    def reference_better(self, alpha: float = 0.05) -> bool:
+        """Whether the reference is significantly better: what the paper underlines."""
+        return self.difference > 0 and self.p_value < alpha
+
+    def reference_worse(self, alpha: float = 0.05) -> bool:
+        """Whether the reference is significantly worse."""
+        return self.difference < 0 and self.p_value < alpha
+
+
+@dataclass(frozen=True, slots=True)
+class RankTest:
+    """Ranks of all methods on one metric, and the tests over them.
+
+    Parameters
+    ----------
+    metric : str
+        Its name.
+    n_datasets : int
+        How many data sets the ranks are over.
+    alpha : float
+        Significance level of the two critical values.
+    average_ranks : dict of str to float
+        By method, as the paper prints them: methods that tie all take the smaller rank.
+    mid_ranks : dict of str to float
+        By method, as the tests need them and as tables and diagrams show them: methods that tie share the mean of
+        their ranks.
+    friedman : float
+        F_F; infinite where every data set gives the same order.
+    critical_value : float
+        F_F above it: the methods are not all alike.
+    critical_difference : float
+        Two methods whose mid-ranks differ by at least this much differ significantly (Nemenyi).
+    """
+
+    metric: str
+    n_datasets: int
+    alpha: float
+    average_ranks: dict[str, float]
+    mid_ranks: dict[str, float]
+    friedman: float
+    critical_value: float
+    critical_difference: float
+
+    @property
+    def p_value(self) -> float:
+        """Probability of an F_F this large where all methods perform alike."""
+        between = len(self.mid_ranks) - 1
+        return float(stats.f.sf(self.friedman, between, between * (self.n_datasets - 1)))
+
+    def nemenyi_p_value(self, first: str, second: str) -> float:
+        """Probability of a distance between two mid-ranks this large where all methods perform alike."""
+        k = len(self.mid_ranks)
+        distance = abs(self.mid_ranks[first] - self.mid_ranks[second])
+        in_deviations = distance / np.sqrt(k * (k + 1) / (6 * self.n_datasets))
+        return float(stats.studentized_range.sf(in_deviations * np.sqrt(2), k, np.inf))
+
+    @property
+    def rejects_equality(self) -> bool:
+        """Whether the Friedman test rejects that all methods perform alike."""
+        return self.friedman > self.critical_value
+
+
+def paired_p_value(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return the p-value of the two-tailed t-test, paired over folds.
+
+    Training parts of a cross-validation overlap, so the test takes differences for surer than they are;
+    it is the one the field uses.
+
+    Parameters
+    ----------
+    first, second : sequence of float, of shape (n_folds,)
+        Scores of two methods on the same folds, in the same order.
+
+    Examples
+    --------
+    >>> round(paired_p_value([61.0, 63.0, 62.0], [60.0, 61.0, 61.5]), 4)
+    0.1181
+    """
+    differences = np.subtract(first, second, dtype=np.float64)
+    n = len(differences)
+    if n < 2:
+        raise DataError(f"a paired t-test needs at least two folds, got {n}.")
+    error = differences.std(ddof=1) / np.sqrt(n)
+    return _two_tailed(float(differences.mean()), float(error), n - 1)
+
+
+def unpaired_p_value(mean_1: float, std_1: float, mean_2: float, std_2: float, n_folds: int = 10) -> float:
+    """Return the p-value of Student's two-tailed t-test from means and standard deviations.
+
+    All that a published table allows. Scores of the same folds go up and down together, so this test
+    finds less than the paired one.
+    """
+    if n_folds < 2:
+        raise DataError(f"a t-test needs at least two folds, got {n_folds}.")
+    error = np.sqrt((std_1**2 + std_2**2) / n_folds)
+    return _two_tailed(mean_1 - mean_2, float(error), 2 * n_folds - 2)
+
+
+def _two_tailed(difference: float, error: float, degrees: int) -> float:
+    if error == 0:
+        return 1.0 if difference == 0 else 0.0
+    return float(2 * stats.t.sf(abs(difference) / error, degrees))
+
+
+def compare_folds(records: Sequence[FoldRecord], metric: str, reference: str) -> list[Comparison]:
+    """Compare every method with the reference on every data set, paired over the folds.
+
+    Data sets without the reference are left out.
+
+    Raises
+    ------
+    DataError
+        A method and the reference were not run on the same folds.
+    """
+    scores = fold_scores(records, metric)
+    comparisons = []
+    for (dataset, method), per_fold in scores.items():
+        of_reference = scores.get((dataset, reference))
+        if method == reference or of_reference is None:
+            continue
+        if per_fold.keys() != of_reference.keys():
+            lacking = sorted(per_fold.keys() ^ of_reference.keys())
+            raise DataError(
+                f"{dataset}: {method} and {reference} cannot be paired, since only one of them has the "
+                f"folds {', '.join(map(str, lacking))}. Finish the run, or leave {method} out."
+            )
+        ours, theirs = list(of_reference.values()), list(per_fold.values())
+        difference = float(np.mean(ours) - np.mean(theirs))
+        p_value = paired_p_value(ours, theirs)
+        comparisons.append(Comparison(metric, dataset, method, reference, difference, p_value, "paired"))
+    return comparisons
+
+
+def compare_summaries(rows: Sequence[Summary], metric: str, reference: str, n_folds: int = 10) -> list[Comparison]:
+    """Compare every method with the reference on every data set, from means and standard deviations.
+
+    Rows without a standard deviation, and data sets without the reference, are left out.
+    `n_folds` stands for rows that do not say how many folds they are over.
+    """
+    known = {(row.dataset, row.method): row for row in rows if row.metric == metric and row.std is not None}
+    comparisons = []
+    for (dataset, method), row in known.items():
+        ours = known.get((dataset, reference))
+        if method == reference or ours is None or row.std is None or ours.std is None:
+            continue
+        n = min(ours.n_folds or n_folds, row.n_folds or n_folds)
+        p_value = unpaired_p_value(ours.mean, ours.std, row.mean, row.std, n)
+        comparisons.append(Comparison(metric, dataset, method, reference, ours.mean - row.mean, p_value, "unpaired"))
+    return comparisons
+
+
+def average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rank methods in each row, best (highest) first, and average over the rows; ties take the smaller rank.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_datasets, n_methods)
+        Higher is better.
+
+    Returns
+    -------
+    ndarray of shape (n_methods,)
+
+    Examples
+    --------
+    >>> average_ranks(np.array([[70.0, 70.0, 60.0], [50.0, 40.0, 30.0]])).tolist()
+    [1.0, 1.5, 3.0]
+    """
+    ranks: NDArray[np.float64] = stats.rankdata(-values, method="min", axis=1).mean(axis=0)
+    return ranks
+
+
+def mid_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Like :func:`average_ranks`, but ties share the mean of the ranks they cover.
+
+    Examples
+    --------
+    >>> mid_ranks(np.array([[70.0, 70.0, 60.0], [50.0, 40.0, 30.0]])).tolist()
+    [1.25, 1.75, 3.0]
+    """
+    ranks: NDArray[np.float64] = stats.rankdata(-values, method="average", axis=1).mean(axis=0)
+    return ranks
+
+
+def friedman_statistic(values: NDArray[np.float64]) -> float:
+    """Return F_F, the Friedman statistic in Iman and Davenport's form, from mid-ranks.
+
+    With N data sets, k methods and mean ranks R_j,
+    ``chi2 = 12 N / (k (k + 1)) (sum R_j**2 - k (k + 1)**2 / 4)`` and
+    ``F_F = (N - 1) chi2 / (N (k - 1) - chi2)``; ties are not corrected for, as in the paper.
+    """
+    n, k = values.shape
+    totals = stats.rankdata(-values, method="average", axis=1).sum(axis=0)
+    # chi2 times N k (k + 1): half-integers only, hence exact, so that full agreement gives exactly infinity.
+    scaled = 12 * float(totals @ totals) - 3 * n * n * k * (k + 1) ** 2
+    remainder = n * n * k * (k + 1) * (k - 1) - scaled
+    return float("inf") if remainder == 0 else (n - 1) * scaled / remainder
+
+
+def critical_value(n_datasets: int, n_methods: int, alpha: float = 0.05) -> float:
+    """Return the value of the F distribution that F_F must exceed.
+
+    Examples
+    --------
+    >>> round(critical_value(15, 12), 4)
+    1.8513
+    """
+    between = n_methods - 1
+    return float(stats.f.isf(alpha, between, between * (n_datasets - 1)))
+
+
+def critical_difference(n_datasets: int, n_methods: int, alpha: float = 0.05) -> float:
+    """Return the Nemenyi critical difference between average ranks.
+
+    Examples
+    --------
+    >>> round(critical_difference(15, 12), 4)
+    4.3025
+    """
+    quantile = stats.studentized_range.ppf(1 - alpha, n_methods, np.inf) / np.sqrt(2)
+    return float(quantile * np.sqrt(n_methods * (n_methods + 1) / (6 * n_datasets)))
+
+
+def rank_test(scores: Scores, alpha: float = 0.05) -> RankTest:
+    """Rank the methods of one metric and test the ranks.
+
+    Parameters
+    ----------
+    scores : Scores
+        A complete matrix.
+    alpha : float, default=0.05
+        Significance level.
+    """
+    if not 0 < alpha < 1:
+        raise DataError(f"alpha is {alpha}; a significance level lies between 0 and 1, for example 0.05.")
+    n_datasets, n_methods = scores.values.shape
+    return RankTest(
+        metric=scores.metric,
+        n_datasets=n_datasets,
+        alpha=alpha,
+        average_ranks=_named(scores.methods, average_ranks(scores.values)),
+        mid_ranks=_named(scores.methods, mid_ranks(scores.values)),
+        friedman=friedman_statistic(scores.values),
+        critical_value=critical_value(n_datasets, n_methods, alpha),
+        critical_difference=critical_difference(n_datasets, n_methods, alpha),
+    )
+
+
+def indistinguishable_groups(ranks: Mapping[str, float], difference: float) -> list[list[str]]:
+    """Return the largest groups of methods whose ranks all lie within `difference`, best group first.
+
+    Groups of one are left out: these are the bars of a critical-difference diagram.
+
+    Examples
+    --------
+    >>> indistinguishable_groups({"a": 1.0, "b": 2.0, "c": 2.5, "d": 4.0}, 1.6)
+    [['a', 'b', 'c'], ['c', 'd']]
+    """
+    ordered = sorted(ranks, key=lambda method: ranks[method])
+    groups: list[list[str]] = []
+    reached = 0
+    for start, first in enumerate(ordered):
+        group = [method for method in ordered[start:] if ranks[method] - ranks[first] < difference]
+        if len(group) > 1 and start + len(group) > reached:
+            groups.append(group)
+            reached = start + len(group)
+    return groups
+
+
+def _named(methods: Sequence[str], ranks: NDArray[np.float64]) -> dict[str, float]:
+    return dict(zip(methods, ranks.tolist(), strict=True))

@@ -1,0 +1,94 @@
+"""Why a row got a label, in a form that prints."""
+
+from dataclasses import dataclass
+from html import escape
+
+from pysldl.inspection.display import bar, html_table
+
+__all__ = ["Explanation", "FeatureTerm", "Neighbor"]
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """A training row that voted for the label: where it is, how similar, and its part of the score."""
+
+    row: int
+    similarity: float
+    contribution: float
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FeatureTerm:
+    """One feature's term in the linear part of the score."""
+
+    feature: str
+    value: float
+    contribution: float
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation:
+    """What stands behind one label of one row.
+
+    Attributes
+    ----------
+    label : str
+    score : float
+    probability : float or None
+        Calibrated, where the model was calibrated.
+    neighbors : tuple of Neighbor
+        Training rows that voted for the label, strongest first.
+    terms : tuple of FeatureTerm
+        The features with the largest terms; all terms together add up to ``terms_total``.
+    terms_total : float
+    terms_meaning : str
+        What that sum is.
+    """
+
+    label: str
+    score: float
+    probability: float | None
+    neighbors: tuple[Neighbor, ...]
+    terms: tuple[FeatureTerm, ...]
+    terms_total: float
+    terms_meaning: str
+
+    def __str__(self) -> str:
+        lines = [f"{self.label}: {self._verdict()}"]
+        if self.neighbors:
+            lines.append("  voted for by")
+            for n in self.neighbors:
+                vote = f"similarity {n.similarity:.3f}, {n.contribution:.3g} of the score"
+                lines.append(f"    row {n.row}: {vote}; {', '.join(n.labels)}")
+        if self.terms:
+            lines.append(f"  {self.terms_meaning}: {self.terms_total:.3f}, of which")
+            for t in self.terms:
+                lines.append(f"    {t.feature}: {t.contribution:+.3f}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        parts = f"{len(self.neighbors)} neighbors, {len(self.terms)} terms"
+        return f"<{type(self).__name__} of {self.label!r}: {self._verdict()}; {parts}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        parts = [f"<p><b>{escape(self.label)}</b>: {self._verdict()}</p>"]
+        if self.neighbors:
+            most = max(abs(n.contribution) for n in self.neighbors)
+            rows = [
+                (n.row, n.similarity, n.contribution, bar(n.contribution, most), ", ".join(n.labels))
+                for n in self.neighbors
+            ]
+            columns = ("training row", "similarity", "of the score", "", "its labels")
+            parts.append(html_table("Voted for by", columns, rows))
+        if self.terms:
+            most = max(abs(t.contribution) for t in self.terms)
+            terms = [(t.feature, t.value, f"{t.contribution:+.3f}", bar(t.contribution, most)) for t in self.terms]
+            title = f"{self.terms_meaning[:1].upper()}{self.terms_meaning[1:]}: {self.terms_total:.3f}, of which"
+            parts.append(html_table(title, ("feature", "value", "term", ""), terms))
+        return f"<div>{''.join(parts)}</div>"
+
+    def _verdict(self) -> str:
+        sure = "" if self.probability is None else f", probability {self.probability:.2f}"
+        return f"score {self.score:.3g}{sure}"

@@ -1,0 +1,83 @@
+"""Rows held out from the regression tell when to stop and which penalty to take."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pysldl.backend.conjugate_gradient import column_dots
+from pysldl.mapping.solvers import Design, conjugate_gradients
+
+__all__ = ["HeldOutError", "choose_alpha", "rows_to_hold_out"]
+
+HELD_OUT = 2000
+COLUMNS = 8
+SMALLEST_FALL = 2e-3
+PATH_TOLERANCE = 1e-3
+
+
+def rows_to_hold_out(n_samples: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Up to 2,000 rows, at most a twentieth and at least one, ascending."""
+    return np.sort(rng.permutation(n_samples)[: max(1, min(HELD_OUT, n_samples // 20))])
+
+
+class HeldOutError:
+    """Mean squared error of rows that a regression does not see, and whether it still falls.
+
+    Parameters
+    ----------
+    design : Design
+        Features of all rows.
+    Z : ndarray of shape (n_samples, n_components)
+        Their targets.
+    rows : ndarray of int
+        Those that are held out.
+    """
+
+    def __init__(self, design: Design, Z: NDArray[Any], rows: NDArray[np.intp]) -> None:
+        self._rows = Design(design.X[rows], design.mean)
+        self.expected = Z[rows].astype(np.float32, copy=False)
+        self.smallest_fall = SMALLEST_FALL
+        self._before = np.inf
+
+    def __call__(self, W: NDArray[Any]) -> float:
+        left = self._rows.times(W) - self.expected
+        return float(column_dots(left, left).sum()) / left.size
+
+    def stop(self, step: int, W: NDArray[Any]) -> bool:
+        """Whether the last step lowered the error by less than a five hundredth."""
+        error = self(W)
+        enough = error > self._before * (1 - self.smallest_fall)
+        self._before = error
+        return enough
+
+
+def choose_alpha(
+    design: Design,
+    Z: NDArray[Any],
+    alphas: Sequence[float],
+    rows: NDArray[np.intp],
+    max_iter: int,
+    *,
+    stops_early: bool,
+) -> float:
+    """The penalty with the smallest error on held-out ``rows``, found with the first eight components.
+
+    Each penalty's weights are the start of the next smaller one's. With ``stops_early`` they stop as the mapping itself
+    will, when the error no longer falls; otherwise when the residual is small.
+    """
+    targets = np.array(Z[:, :COLUMNS], dtype=np.float32, order="C")
+    expected = targets.copy()
+    targets[rows] = 0
+    trial = design.without_rows(rows)
+    B = trial.transposed_times(targets)
+    goal = PATH_TOLERANCE * np.sqrt(column_dots(B, B))
+    errors: dict[float, float] = {}
+    W = None
+    for alpha in sorted(alphas, reverse=True):
+        error = HeldOutError(design, expected, rows)
+        stop = error.stop if stops_early else None
+        W, _, _ = conjugate_gradients(trial, B, alpha, goal, max_iter=max_iter, start=W, stop=stop)
+        errors[alpha] = error(W)
+    return min(errors, key=lambda alpha: (errors[alpha], -alpha))

@@ -1,0 +1,122 @@
+"""How good is a model on rows it did not learn from? A summary small enough to be kept with it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.metrics import evaluate
+
+__all__ = ["FREQUENCY_EDGES", "by_frequency", "hits_of", "reliability", "reliability_report"]
+
+CUTOFFS = (1, 3, 5)
+BINS = 10
+FREQUENCY_EDGES = (1, 2, 5, 10, 30, 100, 1000)
+
+Probability = Callable[[NDArray[Any]], NDArray[np.float64]]
+
+
+def reliability_report(
+    labels: NDArray[np.int64], scores: NDArray[Any], Y: sparse.csr_array, learn: Callable[..., Probability] | None
+) -> dict[str, Any]:
+    """Metrics, reliability and hits per label of rows with labels ``Y``.
+
+    Probabilities are judged on rows that had no part in the curve that gives them: each half of the rows by the curve
+    of the other.
+
+    Parameters
+    ----------
+    labels, scores : ndarrays of shape (n_rows, k)
+        The best labels of every row, best first; -1 and -inf where there are fewer.
+    Y : csr_array of shape (n_rows, n_labels)
+    learn : callable or None
+        From labels, scores and ``Y`` of some rows to a function from scores to probabilities. None where there are
+        no probabilities.
+
+    Returns
+    -------
+    dict
+        ``n_rows``, ``metrics``, ``reliability``, and for every label ``n_true`` and ``n_found``, its rows and those
+        that have it among their five best.
+    """
+    hits = hits_of(labels, Y)
+    ks = tuple(k for k in CUTOFFS if k <= labels.shape[1])
+    five = labels[:, : max(CUTOFFS)]
+    return {
+        "n_rows": len(labels),
+        "metrics": evaluate(Y, labels, ks=ks),
+        "reliability": [] if learn is None else _cross_reliability(labels, scores, Y, hits, learn),
+        "n_true": np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int32),
+        "n_found": np.bincount(five[hits[:, : max(CUTOFFS)]], minlength=Y.shape[1]).astype(np.int32),
+    }
+
+
+def reliability(probabilities: NDArray[np.float64], hits: NDArray[np.bool_]) -> list[dict[str, float]]:
+    """Predicted probability against the share that came true, in ten bins; empty ones are left out."""
+    bins = np.minimum((probabilities * BINS).astype(int), BINS - 1)
+    return [
+        {
+            "n": int(inside.sum()),
+            "predicted": float(probabilities[inside].mean()),
+            "observed": float(hits[inside].mean()),
+        }
+        for inside in (bins == number for number in range(BINS))
+        if inside.any()
+    ]
+
+
+def by_frequency(
+    n_true: NDArray[np.integer], n_found: NDArray[np.integer], counts: NDArray[np.integer]
+) -> list[dict[str, Any]]:
+    """Share of true labels found among the five best, by the number of training rows that a label has.
+
+    Parameters
+    ----------
+    n_true, n_found : ndarrays of shape (n_labels,)
+        Of :func:`reliability_report`.
+    counts : ndarray of shape (n_labels,)
+        Training rows of every label.
+    """
+    groups = []
+    for low, high in zip(FREQUENCY_EDGES, [*FREQUENCY_EDGES[1:], None], strict=True):
+        inside = (counts >= low) & (counts < (np.inf if high is None else high))
+        true = int(n_true[inside].sum())
+        if not inside.any():
+            continue
+        groups.append(
+            {
+                "from": low,
+                "to": None if high is None else high - 1,
+                "n_labels": int(inside.sum()),
+                "n_true": true,
+                "recall": float(n_found[inside].sum()) / true if true else None,
+            }
+        )
+    return groups
+
+
+def _cross_reliability(
+    labels: NDArray[np.int64],
+    scores: NDArray[Any],
+    Y: sparse.csr_array,
+    hits: NDArray[np.bool_],
+    learn: Callable[..., Probability],
+) -> list[dict[str, float]]:
+    probabilities = np.zeros(scores.shape)
+    halves = np.arange(len(labels)) % 2
+    for half in (0, 1):
+        judged, others = np.flatnonzero(halves == half), np.flatnonzero(halves != half)
+        if len(judged) and (labels[others] >= 0).any():
+            probabilities[judged] = learn(labels[others], scores[others], Y[others])(scores[judged])
+    there = labels >= 0
+    return reliability(probabilities[there], hits[there])
+
+
+def hits_of(labels: NDArray[np.int64], Y: sparse.csr_array) -> NDArray[np.bool_]:
+    """Whether each of the labels is true, of their shape."""
+    hits = np.zeros(labels.shape, dtype=bool)
+    rows, slots = np.nonzero(labels >= 0)
+    hits[rows, slots] = np.asarray(Y[rows, labels[rows, slots]]).ravel() > 0
+    return hits

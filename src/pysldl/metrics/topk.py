@@ -1,0 +1,231 @@
+"""The k best labels of every row: the one place where the library ranks labels.
+
+Ties go to the lower label index, so the same scores give the same ranking whether they come
+dense or sparse, on every machine. No row is ever sorted as a whole: a partition finds each
+row's k-th largest score, what reaches it is a candidate, and only k candidates are put in order.
+"""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
+
+from pysldl.exceptions import DataError
+
+__all__ = ["check_k", "top_k", "top_k_dense", "top_k_sparse"]
+
+# Scores handled at once: 2 MB in float64, so that a block and its temporaries stay in the cache.
+_BLOCK_SIZE = 2**18
+
+TopK = tuple[NDArray[np.int64], NDArray[Any]]
+
+
+def top_k(scores: Any, k: int) -> TopK:
+    """Return the k best labels of every row of a dense or sparse score matrix.
+
+    Parameters
+    ----------
+    scores : array-like or sparse of shape (n_samples, n_labels)
+        Higher is better. Of a sparse matrix only the stored entries can be picked.
+    k : int
+        Number of labels a row, at least 1; it may exceed ``n_labels``.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_samples, k), int64
+        Label indices, best first, ties to the lower index; -1 where a row has no further label.
+    scores : ndarray of shape (n_samples, k)
+        Their scores; -inf beside a label of -1.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from pysldl.metrics.topk import top_k
+    >>> labels, scores = top_k(csr_array([[0.0, 0.2, 0.9], [0.0, 0.0, 0.4]]), k=2)
+    >>> labels
+    array([[ 2,  1],
+           [ 2, -1]])
+    """
+    return top_k_sparse(scores, k) if issparse(scores) else top_k_dense(scores, k)
+
+
+def top_k_dense(scores: ArrayLike, k: int) -> TopK:
+    """Return the k best labels of every row of a dense score matrix.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_samples, n_labels)
+        Higher is better; an entry of -inf is never picked.
+    k : int
+        Number of labels a row, at least 1.
+
+    Returns
+    -------
+    labels, scores : ndarrays of shape (n_samples, k)
+        As :func:`top_k`; the scores keep the input's floating dtype.
+
+    Examples
+    --------
+    >>> from pysldl.metrics.topk import top_k_dense
+    >>> labels, scores = top_k_dense([[0.5, 0.1, 0.5], [0.0, 0.3, 0.2]], k=2)
+    >>> labels
+    array([[0, 2],
+           [1, 2]])
+    """
+    dense = np.asarray(scores)
+    _check_request(dense, k)
+    n_rows, n_labels = dense.shape
+    labels, best = _empty_result(n_rows, k, dense.dtype)
+
+    rows_at_once = max(1, _BLOCK_SIZE // max(n_labels, 1))
+    for start in range(0, n_rows, rows_at_once):
+        rows = slice(start, start + rows_at_once)
+        block = dense[rows].astype(best.dtype, copy=False)
+        if np.isnan(block).any():
+            row, label = np.argwhere(np.isnan(block))[0]
+            raise _nan_error(start + row, label)
+        kth = _kth_largest(block, k)
+        row, label = np.nonzero((block >= kth[:, None]) & (block > -np.inf))
+        labels[rows], best[rows] = _order(row, label, block[row, label], kth, k)
+    return labels, best
+
+
+def top_k_sparse(scores: Any, k: int) -> TopK:
+    """Return the k best stored labels of every row of a sparse score matrix.
+
+    Parameters
+    ----------
+    scores : sparse matrix or array of shape (n_samples, n_labels)
+        Higher is better. Stored entries are the candidates, negative ones and stored zeros
+        among them; what is not stored is never picked.
+    k : int
+        Number of labels a row, at least 1.
+
+    Returns
+    -------
+    labels, scores : ndarrays of shape (n_samples, k)
+        As :func:`top_k`; the scores keep the input's floating dtype.
+
+    Notes
+    -----
+    Memory beyond the result is bounded by a block of 2^18 scores, or by the longest
+    row where that is longer; ``n_labels`` plays no part.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> from pysldl.metrics.topk import top_k_sparse
+    >>> labels, scores = top_k_sparse(csr_array([[0.0, -0.2, 0.0, -0.1]]), k=3)
+    >>> labels
+    array([[ 3,  1, -1]])
+    >>> scores
+    array([[-0.1, -0.2, -inf]])
+    """
+    _check_request(scores, k)
+    sparse = scores if isinstance(scores, csr_array) else csr_array(scores)
+    labels, best = _empty_result(sparse.shape[0], k, sparse.dtype)
+    if sparse.shape[0] == 1 and sparse.has_sorted_indices and sparse.has_canonical_format:
+        return _top_k_of_one(sparse, labels, best)
+
+    # Longest rows first: the rows of a block then have similar lengths and little is padded.
+    lengths = np.diff(sparse.indptr)
+    by_length = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < by_length.size:
+        longest = lengths[by_length[start]]
+        if longest == 0:
+            break
+        rows = by_length[start : start + max(1, _BLOCK_SIZE // longest)]
+        labels[rows], best[rows] = _top_k_of_rows(sparse, rows, k, best.dtype)
+        start += rows.size
+    return labels, best
+
+
+def _top_k_of_one(sparse: Any, labels: NDArray[np.int64], best: NDArray[Any]) -> TopK:
+    """Fill in the result of a single row, for whose sake no block is padded: services ask row by row."""
+    k = labels.shape[1]
+    label, value = sparse.indices, sparse.data.astype(best.dtype, copy=False)
+    if np.isnan(value).any():
+        raise _nan_error(0, label[np.argmax(np.isnan(value))])
+    if value.size > k:
+        reached = value >= np.partition(value, value.size - k)[value.size - k]
+        label, value = label[reached], value[reached]
+    order = np.argsort(-value, kind="stable")[:k]
+    order = order[value[order] > -np.inf]
+    labels[0, : order.size], best[0, : order.size] = label[order], value[order]
+    return labels, best
+
+
+def _top_k_of_rows(sparse: Any, rows: NDArray[np.intp], k: int, dtype: np.dtype[Any]) -> TopK:
+    """Pad the chosen rows of a CSR array to the longest of them, and pick their k best."""
+    block = sparse[rows]
+    block.sum_duplicates()  # products of sparse matrices come unsorted; the block is a copy
+    value = block.data.astype(dtype, copy=False)
+    lengths = np.diff(block.indptr)
+    row = np.repeat(np.arange(rows.size), lengths)
+    if np.isnan(value).any():
+        first = np.argmax(np.isnan(value))
+        raise _nan_error(rows[row[first]], block.indices[first])
+
+    padded = np.full((rows.size, lengths.max()), -np.inf, dtype=dtype)
+    padded[row, np.arange(value.size) - block.indptr[row]] = value
+    kth = _kth_largest(padded, k)
+    candidate = (value >= kth[row]) & (value > -np.inf)
+    return _order(row[candidate], block.indices[candidate], value[candidate], kth, k)
+
+
+def _kth_largest(block: NDArray[Any], k: int) -> NDArray[Any]:
+    """Return the k-th largest value of each row, -inf where a row has no more than k."""
+    n_rows, width = block.shape
+    if width <= k:
+        return np.full(n_rows, -np.inf, dtype=block.dtype)
+    return np.partition(block, width - k, axis=1)[:, width - k]
+
+
+def _order(row: NDArray[Any], label: NDArray[Any], value: NDArray[Any], kth: NDArray[Any], k: int) -> TopK:
+    """Lay out the candidates of all rows as (n_rows, k), best first, lower label first on ties.
+
+    The candidates come row by row with ascending labels: everything above the row's k-th value
+    and everything equal to it, which may be more than fit.
+    """
+    n_rows = kth.size
+    if row.size and np.bincount(row).max() > k:
+        tied = value == kth[row]
+        room = k - np.bincount(row[~tied], minlength=n_rows)
+        ties_so_far = np.cumsum(tied)
+        ties_before_row = np.append(0, ties_so_far)[np.searchsorted(row, np.arange(n_rows))]
+        fits = ~tied | (ties_so_far - ties_before_row[row] <= room[row])
+        row, label, value = row[fits], label[fits], value[fits]
+
+    labels, best = _empty_result(n_rows, k, value.dtype)
+    slot = np.arange(row.size) - np.searchsorted(row, np.arange(n_rows))[row]
+    labels[row, slot] = label
+    best[row, slot] = value
+    order = np.argsort(-best, axis=1, kind="stable")
+    return np.take_along_axis(labels, order, axis=1), np.take_along_axis(best, order, axis=1)
+
+
+def _empty_result(n_rows: int, k: int, dtype: np.dtype[Any]) -> TopK:
+    """Return the result in which no row has a label; whole numbers are ranked as float64."""
+    floating = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    return np.full((n_rows, k), -1, dtype=np.int64), np.full((n_rows, k), -np.inf, dtype=floating)
+
+
+def check_k(k: int) -> None:
+    """Refuse a number of labels a row that is not a whole number of at least 1."""
+    if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+        raise DataError(f"k must be a whole number of at least 1, got {k!r}.")
+
+
+def _check_request(scores: Any, k: int) -> None:
+    check_k(k)
+    if scores.ndim != 2:
+        raise DataError(f"scores must have shape (n_samples, n_labels), got shape {scores.shape}.")
+    if scores.dtype.kind not in "biuf":
+        raise DataError(f"scores must be real numbers, got dtype {scores.dtype}.")
+
+
+def _nan_error(row: Any, label: Any) -> DataError:
+    return DataError(f"scores contain NaN (row {row}, label {label}); replace it, or use -inf for 'never'.")

@@ -1,5 +1,0 @@
-"""The heavy loops of the stages through torch, for a graphics card: each the twin of one that runs on the processor.
-
-The functions take and give NumPy arrays. :func:`pysldl.device.computing_on` says when they are used, and only then is
-torch imported.
-"""

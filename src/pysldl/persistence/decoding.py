@@ -1,0 +1,114 @@
+"""From the JSON tree, arrays and names back to a model."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.exceptions import ModelFormatError
+from pysldl.persistence.registry import HOMES, find_class
+from pysldl.persistence.vectorizers import restore_vectorizer
+
+__all__ = ["TreeDecoder"]
+
+SCALARS = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+SCALARS += ("float16", "float32", "float64", "str")
+
+
+class TreeDecoder:
+    """Decodes the tree of one model.
+
+    Parameters
+    ----------
+    source : str
+        The model folder, for error messages.
+    arrays : dict of str to ndarray
+    strings : dict of str to dict of str to list of str
+        File, name, texts.
+    check_indices : bool
+        Whether to look at every index of a sparse matrix: one beyond its shape would make a product read outside of the
+        array.
+    """
+
+    homes: Sequence[str] = HOMES
+
+    def __init__(
+        self,
+        source: str,
+        arrays: Mapping[str, NDArray[Any]],
+        strings: Mapping[str, Mapping[str, list[str]]],
+        *,
+        check_indices: bool,
+    ) -> None:
+        self.source = source
+        self.arrays = arrays
+        self.strings = strings
+        self.check_indices = check_indices
+
+    def decode(self, node: Any) -> Any:
+        """The value of a node."""
+        match node:
+            case None | bool() | int() | float() | str():
+                return node
+            case list():
+                return [self.decode(item) for item in node]
+            case {"kind": "float", "value": str(value)}:
+                return float(value)
+            case {"kind": "tuple", "items": items}:
+                return tuple(self.decode(item) for item in items)
+            case {"kind": "dict", "keys": keys, "values": values}:
+                return dict(zip(self.decode(keys), self.decode(values), strict=True))
+            case {"kind": "list", "of": inner}:
+                return self._long_list(inner)
+            case {"kind": "scalar", "dtype": dtype, "value": value} if dtype in SCALARS:
+                return np.dtype(dtype).type(self.decode(value))
+            case {"kind": "dtype", "value": dtype} if dtype in SCALARS:
+                return np.dtype(dtype).type
+            case {"kind": "array", "name": name, "order": order}:
+                return self.arrays[name].T if order == "F" else self.arrays[name]
+            case {"kind": "strings", "dtype": dtype, "shape": shape}:
+                return np.array(self._names(node), dtype=dtype).reshape(shape)
+            case {"kind": "csr"}:
+                return self._csr(node)
+            case {"kind": "vectorizer", "class": name}:
+                return restore_vectorizer(name, self._items(node["params"]), self._items(node["state"]))
+            case {"kind": "estimator"}:
+                return self.estimator(node)
+            case {"kind": "dropped"}:
+                return None
+        raise ModelFormatError(f"{self.source}: holds a value of an unknown kind, {str(node)[:80]}.")
+
+    def estimator(self, node: Mapping[str, Any]) -> Any:
+        """The estimator of a node; only classes of the registry, their parameters and saved attributes."""
+        cls: Any = find_class(node["class"], self.homes)
+        if cls is None:
+            raise ModelFormatError(
+                f"{self.source}: holds a {str(node['class'])[:80]!r}, which is no class of this library. Is an extra "
+                "not installed, or a class of your own not registered?"
+            )
+        model = cls(**self._items(node["params"]))
+        for attribute, value in self._items(node["state"]).items():
+            if attribute not in cls._saved_state:
+                raise ModelFormatError(f"{self.source}: sets {attribute!r}, which no {cls.__name__} has.")
+            setattr(model, attribute, value)
+        return model
+
+    def _items(self, nodes: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self.decode(node) for name, node in nodes.items()}
+
+    def _long_list(self, node: Mapping[str, Any]) -> list[Any]:
+        return list(self._names(node)) if node["kind"] == "names" else self.decode(node).tolist()
+
+    def _names(self, node: Mapping[str, Any]) -> list[str]:
+        return self.strings[node["file"]][node["name"]]
+
+    def _csr(self, node: Mapping[str, Any]) -> Any:
+        container = {"array": sparse.csr_array, "matrix": sparse.csr_matrix}[node["container"]]
+        data = self.decode(node["data"])
+        matrix = container(tuple(node["shape"]), dtype=data.dtype)
+        # Not through the constructor, which copies 64-bit indices to 32-bit ones where they fit.
+        matrix.data, matrix.indices, matrix.indptr = data, self.decode(node["indices"]), self.decode(node["indptr"])
+        matrix.check_format(full_check=self.check_indices)
+        return matrix

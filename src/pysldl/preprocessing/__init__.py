@@ -1,0 +1,1 @@
+"""From what users have to arrays: labels, texts, data frames, scaling."""

@@ -1,0 +1,298 @@
+"""Labels in every form people have them, turned into one: a CSR indicator and a list of names."""
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.exceptions import DataError
+from pysldl.preprocessing.frames import NUMBERS, as_column, is_frame, is_missing
+
+__all__ = [
+    "EncodedLabels",
+    "as_classes",
+    "as_indicator",
+    "as_rows_of_names",
+    "check_label_names",
+    "encode_labels",
+    "indicator_of_names",
+]
+
+UNORDERED = (set, frozenset)
+COLLECTIONS = (list, tuple, *UNORDERED, np.ndarray)
+SEPARATORS = (",", ";", "|")
+WRITTEN_LIST = re.compile(r"\[.*\]|\{.*\}|\(.*\)", re.DOTALL)
+
+TargetKind = Literal["indicator", "names", "classes"]
+
+
+@dataclass(frozen=True)
+class EncodedLabels:
+    """Labels of the rows of a training set.
+
+    Attributes
+    ----------
+    Y : csr_array of shape (n_samples, n_labels), float32, every stored value 1
+    names : ndarray of shape (n_labels,)
+        What each column is called; the classes themselves where every row has exactly one.
+    kind : {"indicator", "names", "classes"}
+        The form they came in, so that predictions can be given back in the same form.
+    """
+
+    Y: sparse.csr_array
+    names: NDArray[Any]
+    kind: TargetKind
+
+
+def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLabels:
+    """Understand ``Y``: an indicator (dense, sparse, DataFrame), rows of label names, or one class a row.
+
+    Parameters
+    ----------
+    Y : array-like or sparse of shape (n_samples, n_labels), rows of label names, or array-like of shape (n_samples,)
+        Columns of a DataFrame name the labels. Rows of label names are a list, an object array, a Series or the only
+        column of a frame, with a list, tuple, set or array of str in each row. A one-dimensional ``Y`` of plain values
+        means one class per row.
+    label_names : sequence of str, optional
+        Names of the columns of an indicator, or the vocabulary (and its order) for rows of names.
+
+    Examples
+    --------
+    >>> encoded = encode_labels([["cloud", "sky"], ["sky"], []])
+    >>> encoded.names.tolist(), encoded.Y.toarray().tolist()
+    (['cloud', 'sky'], [[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]])
+    """
+    if Y is None:
+        raise DataError("requires y to be passed, but the target y is None: give one label row per sample.")
+    rows = as_rows_of_names(Y)
+    if rows is not None:
+        names = (
+            np.array(sorted({name for row in rows for name in row}), dtype=np.str_)
+            if label_names is None
+            else check_label_names(label_names)
+        )
+        return EncodedLabels(indicator_of_names(rows, names), names, "names")
+    if label_names is None and is_frame(Y):
+        label_names = [str(column) for column in Y.columns]
+    if not sparse.issparse(Y):
+        values = _as_array(Y, "Y")
+        if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1 and not _is_binary(values)):
+            return _encode_classes(values)
+    indicator = as_indicator(Y)
+    names = (
+        np.arange(indicator.shape[1]).astype(f"U{len(str(indicator.shape[1] - 1))}")
+        if label_names is None
+        else check_label_names(label_names, indicator.shape[1])
+    )
+    return EncodedLabels(indicator, names, "indicator")
+
+
+def as_indicator(Y: Any, name: str = "Y") -> sparse.csr_array:
+    """``Y`` as a float32 CSR array whose stored entries are exactly the positives; it is not modified.
+
+    Parameters
+    ----------
+    Y : array-like or sparse of shape (n_samples, n_labels)
+        Zeros and ones.
+    name : str
+        What the caller calls it, for the error message.
+    """
+    if not sparse.issparse(Y):
+        Y = _as_array(Y, name)
+    if Y.ndim != 2:
+        raise DataError(f"{name} must have two dimensions, rows by labels, but has shape {Y.shape}.")
+    if 0 in Y.shape:
+        raise DataError(f"{name} is empty: it has shape {Y.shape}.")
+    if Y.dtype.kind not in "biuf":
+        raise DataError(
+            f"{name} must hold numbers 0 and 1, but has the data type {Y.dtype}. "
+            "Label names are passed as one list per row, as in [['cat', 'dog'], ['dog'], []]."
+        )
+    indicator = sparse.csr_array(Y)
+    if not indicator.has_canonical_format or not indicator.data.all():
+        indicator = indicator.copy()  # csr_array shares the caller's arrays
+        indicator.sum_duplicates()
+        indicator.eliminate_zeros()
+    wrong = np.flatnonzero(indicator.data != 1)
+    if wrong.size:
+        first = wrong[0]
+        row = int(np.searchsorted(indicator.indptr, first, side="right")) - 1
+        raise DataError(
+            f"{name} must hold only 0 and 1, but row {row}, column {indicator.indices[first]} is "
+            f"{indicator.data[first]}. Pass ({name} > 0) if any positive number means that the label applies."
+        )
+    return indicator.astype(np.float32, copy=False)
+
+
+def indicator_of_names(rows: Iterable[Iterable[str]], names: NDArray[Any]) -> sparse.csr_array:
+    """Indicator of rows of label names; a name outside ``names`` is an error that shows the row."""
+    column = {name: i for i, name in enumerate(names.tolist())}
+    indptr, indices = [0], []
+    for number, row in enumerate(rows):
+        try:
+            indices.extend(sorted({column[name] for name in row}))
+        except KeyError as unknown:
+            raise DataError(
+                f"Row {number} carries the label {unknown.args[0]!r}, "
+                f"which is not one of the {len(names)} known labels."
+            ) from None
+        indptr.append(len(indices))
+    data = np.ones(len(indices), dtype=np.float32)
+    return sparse.csr_array((data, np.array(indices, np.int32), np.array(indptr)), shape=(len(indptr) - 1, len(names)))
+
+
+def check_label_names(names: Sequence[str] | NDArray[Any], n_labels: int | None = None) -> NDArray[Any]:
+    """Names as a string array; a wrong number of them or a name used twice is an error."""
+    array = np.asarray(names).astype(np.str_)
+    if array.ndim != 1:
+        raise DataError(f"label_names must be one list of names, but has {array.ndim} dimensions.")
+    if n_labels is not None and len(array) != n_labels:
+        raise DataError(f"label_names holds {len(array)} names, but Y has {n_labels} columns.")
+    unique, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        twice = ", ".join(repr(str(name)) for name in unique[counts > 1][:5])
+        raise DataError(f"Label names must be unique, but these occur more than once: {twice}.")
+    return array
+
+
+def as_classes(values: Any) -> NDArray[Any]:
+    """One class per row, (n_samples,); missing classes, and texts that may hold several labels, are errors.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_samples,) or (n_samples, 1)
+    """
+    flat = np.asarray(values).ravel()
+    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
+        raise DataError("Input y contains NaN or infinity.")
+    if flat.dtype.kind == "f" and (flat != np.round(flat)).any():
+        raise DataError("Unknown label type: continuous. A one-dimensional y must hold one class per row.")
+    if flat.dtype.kind not in "OUT":
+        return flat
+    for row, value in enumerate(flat.tolist()):
+        if is_missing(value):
+            raise DataError(
+                f"Row {row} of y is {value}; a one-dimensional y holds one class per row. Leave the row out or, if "
+                "rows may have any number of labels, give a list of names for each and [] for no labels."
+            )
+        if isinstance(value, COLLECTIONS):
+            raise DataError(f"Row {row} of y is {value!r}, but rows above it are single classes: make all rows lists.")
+    texts = [value for value in flat.tolist() if isinstance(value, str)]
+    if len(texts) == len(flat):
+        _refuse_lists_in_texts(texts)
+    return flat
+
+
+def _encode_classes(values: NDArray[Any]) -> EncodedLabels:
+    """One class per row, as single-label classifiers take it."""
+    if values.ndim == 2:
+        from sklearn.exceptions import DataConversionWarning  # not above: a model that only answers would wait for it
+
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected: one class per row is assumed.",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+    flat = as_classes(values)
+    classes, columns = np.unique(flat, return_inverse=True)
+    rows = np.arange(len(flat) + 1)
+    Y = sparse.csr_array((np.ones(len(flat), np.float32), columns.astype(np.int32), rows), (len(flat), len(classes)))
+    return EncodedLabels(Y, classes, "classes")
+
+
+def as_rows_of_names(Y: Any) -> list[list[str]] | None:
+    """``Y`` as one list of label names per row; None where it is an indicator or holds one class per row.
+
+    Parameters
+    ----------
+    Y : list, object array or Series of collections of str, or an array or frame with one column of them
+        A row that is missing, a name that is not text, and rows of numbers in a column of a frame are errors.
+
+    Examples
+    --------
+    >>> as_rows_of_names([("sky",), {"cloud"}, []])
+    [['sky'], ['cloud'], []]
+    >>> as_rows_of_names([[0, 1], [1, 0]]) is None
+    True
+    """
+    if isinstance(Y, str):
+        raise DataError(f"y is the text {Y!r}, but labels for every row were expected, as in [['cat', 'dog'], []].")
+    cells = as_column(Y)
+    if cells is None or not any(isinstance(cell, COLLECTIONS) for cell in cells):
+        return None
+    rows: list[list[Any]] = []
+    for number, cell in enumerate(cells):
+        if is_missing(cell):
+            raise DataError(f"Row {number} of y is {cell}; use [] for no labels.")
+        if not isinstance(cell, COLLECTIONS):
+            raise DataError(f"Row {number} of y is {cell!r}, but other rows are lists of labels: write [{cell!r}].")
+        rows.append(list(cell))
+    values = [value for row in rows for value in row]
+    if values and not any(isinstance(value, str) for value in values):
+        same_length = len({len(row) for row in rows}) == 1
+        if not same_length or not isinstance(Y, (list, tuple)) or any(isinstance(cell, UNORDERED) for cell in cells):
+            example = next(row for row in rows if row)
+            raise DataError(
+                f"The rows of y are lists of numbers, such as {example}"
+                f"{'.' if same_length else ', and its rows differ in length.'} Numbers that "
+                "are labels are written as text: [[str(label) for label in row] for row in y]; rows of "
+                "zeros and ones are passed as one matrix: numpy.array(list(y))."
+            )
+        return None  # a matrix written as lists
+    for number, row in enumerate(rows):
+        for value in row:
+            if not isinstance(value, str):
+                raise DataError(f"Row {number} of y holds {value!r}, but label names are texts.")
+    return rows
+
+
+def _refuse_lists_in_texts(texts: Sequence[str]) -> None:
+    """An error where texts that should be one class each look like several labels in one text."""
+    if 2 * sum(WRITTEN_LIST.fullmatch(text.strip()) is not None for text in texts) >= len(texts):
+        example = next(text for text in texts if WRITTEN_LIST.fullmatch(text.strip()))
+        raise DataError(
+            f"y holds lists that are written as text, such as {example!r}: read them with "
+            "[ast.literal_eval(text) for text in y]."
+        )
+    for separator in SEPARATORS:
+        if _looks_joined(texts, separator):
+            example = next(text for text in texts if separator in text)
+            raise DataError(
+                f"y holds texts such as {example!r}, which look like several labels in one text. For lists of labels "
+                f"write [text.split({separator!r}) for text in y]; if every text is one class, pass "
+                "LabelEncoder().fit_transform(y)."
+            )
+
+
+def _looks_joined(texts: Sequence[str], separator: str) -> bool:
+    """Whether texts are lists joined by ``separator``, and not names that happen to contain it.
+
+    Lists are made of fewer labels than there are different lists, and they differ in length; "Portland, OR" and "Doe,
+    Jane" do not do both.
+    """
+    distinct = Counter(texts)
+    lists = {tuple(part.strip() for part in text.split(separator)) for text in distinct}
+    joined = sum(count for text, count in distinct.items() if separator in text)
+    labels = {part for parts in lists for part in parts}
+    lengths = {len(parts) for parts in lists}
+    return 20 * joined >= len(texts) and len(labels) < len(lists) and len(lengths) > 1
+
+
+def _as_array(Y: Any, name: str) -> NDArray[Any]:
+    try:
+        values = np.asarray(Y)
+    except ValueError as error:
+        raise DataError(f"{name} must be an indicator matrix, but its rows differ in length.") from error
+    if values.dtype == object and values.ndim == 2 and all(isinstance(value, NUMBERS) for value in values.flat):
+        values = values.astype(np.float64)  # a frame of nullable integers or of mixed types
+    return values
+
+
+def _is_binary(values: NDArray[Any]) -> bool:
+    return values.dtype.kind in "biuf" and bool(np.isin(values, (0, 1)).all())

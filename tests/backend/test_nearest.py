@@ -1,0 +1,58 @@
+"""Selection and pair products against NumPy."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import pysldl.backend.nearest as nearest
+from pysldl.backend.nearest import largest, pair_distances, pair_products
+
+
+@pytest.fixture(params=["has_numba", "plain"])
+def either(request, monkeypatch):
+    if request.param == "has_numba":
+        pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop")
+    else:
+        monkeypatch.setattr(nearest, "has_numba", lambda: False)
+
+
+@pytest.mark.parametrize("k", [1, 2, 9, 49])
+@pytest.mark.parametrize("left_out", [False, True])
+def test_largest_are_those_of_a_stable_sort(either, k, left_out):
+    rng = np.random.default_rng(0)
+    values = rng.integers(-4, 5, size=(80, 50)).astype(np.float32)  # many ties
+    values[3] = 0
+    without = rng.integers(0, 50, 80) if left_out else None
+    masked = values.astype(np.float64)
+    if left_out:
+        masked[np.arange(80), without] = -np.inf
+    expected = np.argsort(-masked, axis=1, kind="stable")[:, :k]
+    columns, found = largest(values, k, without)
+    assert (columns == expected).all()
+    assert (found == np.take_along_axis(values, expected, axis=1)).all()
+
+
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_products_of_pairs(either, form):
+    rng = np.random.default_rng(1)
+    Q, V = (sparse.random_array((n, 40), density=0.3, rng=rng, format="csr", dtype=np.float32) for n in (70, 30))
+    rows = rng.integers(-1, 30, (70, 6))
+    expected = np.where(rows < 0, 0, np.take_along_axis((Q @ V.T).toarray(), np.maximum(rows, 0), axis=1))
+    found = pair_products(Q, rows, V) if form == "sparse" else pair_products(Q.toarray(), rows, V.toarray())
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_distances_of_pairs(either):
+    rng = np.random.default_rng(2)
+    Q, V = rng.normal(size=(40, 5)), rng.normal(size=(30, 5)).astype(np.float32)
+    Q[3], V[7] = 0, 0
+    rows = rng.integers(-1, 30, (40, 6))
+    found = pair_distances(Q, rows, V)
+    for query, row in np.ndindex(rows.shape):
+        neighbor = rows[query, row]
+        expected = 0.5 * ((Q[query] - V[neighbor].astype(float)) ** 2).sum()
+        if neighbor < 0:
+            expected = np.inf
+        elif query == 3 or neighbor == 7:
+            expected = 1.0
+        assert found[query, row] == pytest.approx(expected, rel=1e-12)

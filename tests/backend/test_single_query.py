@@ -1,0 +1,82 @@
+"""One row alone gets what it gets among others, to the last bit: a service answers the same however it is asked."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pysldl.backend import single_query
+from pysldl.backend.candidate_scores import score_candidates
+from pysldl.backend.dispatch import has_numba
+from pysldl.backend.inverted_index import search_inverted_index, top_terms
+from pysldl.backend.sparse_product import sparse_times
+from pysldl.backend.voting import vote_top
+
+
+@pytest.fixture
+def features():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((200, 60), density=0.15, rng=rng, format="csr", dtype=np.float32)
+    X.data[::3] = 0.5  # so that ties happen
+    return sparse.vstack([X, sparse.csr_array((1, 60), dtype=np.float32)], format="csr")
+
+
+@pytest.fixture(params=["NumPy", "has_numba"], autouse=True)
+def loops(request, features, monkeypatch):
+    """The loops of single rows, compiled or not; compiled ones must have been made ready for what they are given."""
+    monkeypatch.setattr(single_query, "_loops", None)
+    if request.param == "NumPy":
+        yield
+        return
+    if not has_numba():
+        pytest.skip("numba is not installed")
+    single_query.compile_loops([features])
+    ready = [len(loop.signatures) for loop in single_query._loops]
+    yield
+    assert [len(loop.signatures) for loop in single_query._loops] == ready
+
+
+def same(together, alone):
+    for whole, parts in zip(together, zip(*alone, strict=True), strict=True):
+        np.testing.assert_array_equal(whole, np.concatenate(parts), strict=True)
+
+
+@pytest.mark.parametrize("k", [1, 7, 300])
+@pytest.mark.parametrize("left_out", [False, True])
+def test_search(features, k, left_out):
+    queries, postings = top_terms(features, 5), sparse.csr_array(features.T)
+    rows = np.arange(201) if left_out else None
+    alone = [
+        search_inverted_index(queries[[row]], postings, k, None if rows is None else rows[[row]]) for row in range(201)
+    ]
+    same(search_inverted_index(queries, postings, k, rows), alone)
+
+
+def test_votes():
+    rng = np.random.default_rng(1)
+    Y = sparse.csr_array((rng.random((200, 25)) < 0.1).astype(np.float32))
+    neighbors = rng.integers(-1, 200, (50, 9))
+    neighbors[7] = -1
+    weights = rng.random((50, 9)).astype(np.float32) + np.float32(0.1)
+    weights[::2] = 0.25
+    alone = [vote_top(neighbors[[row]], weights[[row]], Y, 6) for row in range(50)]
+    same(vote_top(neighbors, weights, Y, 6), alone)
+
+
+def test_scores_of_candidates(features):
+    rng = np.random.default_rng(2)
+    W = sparse.random_array((25, 60), density=0.4, rng=rng, format="csr", dtype=np.float32)
+    bias = rng.normal(size=25).astype(np.float32)
+    labels = rng.integers(-1, 25, (201, 6), dtype=np.int32)
+    alone = [(score_candidates(features[[row]], labels[[row]], W, bias),) for row in range(201)]
+    together = score_candidates(features, labels, W, bias)
+    if has_numba():
+        same((together,), alone)
+    else:  # SciPy adds up many rows in another order than one
+        np.testing.assert_allclose(together, np.concatenate([scores for (scores,) in alone]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_with_a_dense_matrix(features, dtype):
+    P = np.random.default_rng(3).normal(size=(60, 9)).astype(dtype)
+    alone = [(sparse_times(features[[row]], P),) for row in range(201)]
+    same((sparse_times(features, P),), alone)

@@ -1,0 +1,141 @@
+"""Feature neighbors and the ranker, alone and in the classifier."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.preprocessing import normalize
+
+from pysldl import SLDLClassifier, make_sldl
+from pysldl.datasets import make_asymmetric_multilabel
+from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, NeighborDecoder
+from pysldl.embedding import RandomLabelEmbedding
+from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.metrics import evaluate
+from pysldl.persistence import load_model
+from pysldl.ranking import LinearRanker
+
+
+def with_ranker(**settings):
+    """What the preset does with large problems, for a small one."""
+    return make_sldl("accurate", decoder__limit=0, ranker__limit=0, **settings)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_asymmetric_multilabel(random_state=0)
+
+
+@pytest.fixture(scope="module")
+def train(data):
+    return data.split("train")
+
+
+@pytest.fixture(scope="module")
+def test(data):
+    return data.split("test")
+
+
+@pytest.fixture(scope="module")
+def accurate(train):
+    return with_ranker().fit(train.X, train.Y, label_names=train.label_names, feature_names=train.feature_names)
+
+
+def test_all_terms_find_the_exact_neighbors(train, test):
+    X, Q = normalize(train.X), normalize(test.X)[:20]
+    decoder = FeatureNeighborDecoder(5, n_terms=10_000).fit(X, train.Y)
+    _, similarities = decoder._search(Q, None)
+    exact = -np.sort(-(Q @ X.T).toarray(), axis=1)[:, :5]
+    np.testing.assert_allclose(similarities, exact, atol=1e-5)
+
+
+def test_votes_are_shares_by_a_softmax_of_the_similarity(train, test):
+    X, Q = normalize(train.X), normalize(test.X)[[3]]
+    scores = FeatureNeighborDecoder(4, n_terms=10_000, temperature=0.1).fit(X, train.Y).scores(Q).toarray()[0]
+    cosine = (Q @ X.T).toarray()[0]
+    nearest = np.argsort(-cosine, kind="stable")[:4]
+    weight = np.exp(cosine[nearest] / 0.1)
+    np.testing.assert_allclose(scores, weight @ train.Y[nearest].toarray() / weight.sum(), atol=1e-5)
+
+
+def test_explanation_adds_up_to_the_ranker_s_score(accurate, test):
+    labels, scores = accurate.predict_topk(test.X[:5], 1)
+    for row in range(5):
+        told = accurate.explain(test.X[[row]], int(labels[row, 0]), top=10_000)
+        assert told.score == pytest.approx(scores[row, 0], rel=1e-4)
+        bias = accurate.ranker_.bias_[labels[row, 0]]
+        assert told.terms_total == pytest.approx(sum(t.contribution for t in told.terms) + bias, rel=1e-3, abs=1e-4)
+
+
+def test_ranker_beats_the_votes_it_starts_from(accurate, train, test):
+    fast = make_sldl("fast").fit(train.X, train.Y)
+    ranked, votes = (evaluate(test.Y, clf.predict_topk(test.X, 5)[0]) for clf in (accurate, fast))
+    assert ranked["P@1"] > votes["P@1"] and ranked["nDCG@5"] > votes["nDCG@5"] + 0.02
+    assert 0.8 < accurate.ranker_.candidate_recall_ <= 1
+
+
+def test_no_embedding_is_fitted_where_the_decoder_needs_none(accurate):
+    assert accurate.embedding_ is None and accurate.mapping_ is None
+    with pytest.raises(DataError, match="no latent codes"):
+        accurate.codes(np.eye(3))
+
+
+@pytest.mark.parametrize("decoder", [NeighborDecoder(20), BlendDecoder()], ids=["votes", "blend"])
+def test_ranker_on_latent_candidates(train, test, decoder):
+    ranked = SLDLClassifier(RandomLabelEmbedding(64), decoder=decoder, ranker=LinearRanker(20), random_state=0)
+    plain = SLDLClassifier(RandomLabelEmbedding(64), decoder=decoder, random_state=0)
+    assert ranked.fit(train.X, train.Y).score(test.X, test.Y) > plain.fit(train.X, train.Y).score(test.X, test.Y)
+
+
+def test_a_row_without_words_gets_the_frequent_labels(accurate, train):
+    labels, _ = accurate.predict_topk(sparse.csr_array((1, train.X.shape[1])), 5)
+    frequent = np.argsort(-accurate.label_counts_, kind="stable")[:5]
+    assert set(labels[0]) == set(frequent)
+
+
+def test_threshold_and_probabilities_come_from_held_out_rows(accurate, test):
+    predicted = accurate.predict(test.X)
+    f1 = 2 * predicted.multiply(test.Y).sum() / (predicted.nnz + test.Y.nnz)
+    assert f1 == pytest.approx(accurate.calibration_.left_out_f1_, abs=0.1)
+
+
+@pytest.mark.parametrize("make", [with_ranker, lambda: make_sldl("accurate"), lambda: make_sldl("fast")])
+def test_saved_and_loaded(make, train, test, tmp_path):
+    clf = make().fit(train.X, train.Y)
+    clf.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert (loaded.decision_function(test.X) == clf.decision_function(test.X)).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: with_ranker(decoder__large__n_neighbors=100),
+        lambda: make_sldl("accurate", decoder__small__neighbors__n_neighbors=100),
+        lambda: make_sldl("fast", decoder__n_neighbors=100),
+    ],
+)
+def test_hard_cases(make):
+    """Duplicate rows, labels with one example, one label on every row, more neighbors than rows, dense features."""
+    rng = np.random.default_rng(0)
+    X = np.repeat((rng.random((20, 12)) < 0.3).astype(float), 2, axis=0)
+    Y = np.zeros((40, 8))
+    Y[:, 0] = 1
+    Y[np.arange(7), np.arange(1, 8)] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SLDLWarning)
+        clf = make().fit(X, Y)
+    labels, scores = clf.predict_topk(X, 3)
+    assert (labels[:, 0] == 0).all() and np.isfinite(scores[:, 0]).all()
+
+
+def test_bad_parameters(train):
+    with pytest.raises(DataError, match="n_candidates must be at least 1"):
+        with_ranker(ranker__large__n_candidates=0).fit(train.X, train.Y)
+    with pytest.raises(DataError, match="n_centroid_candidates must be 0 or more"):
+        with_ranker(ranker__large__n_centroid_candidates=-1).fit(train.X, train.Y)
+    with pytest.raises(DataError, match="propensity must be two numbers"):
+        with_ranker(ranker__large__propensity=0.55).fit(train.X, train.Y)
+    with pytest.raises(DataError, match="n_neighbors must be at least 1"):
+        make_sldl("fast", decoder__n_neighbors=0).fit(train.X, train.Y)
