@@ -12,6 +12,7 @@ PEERS = ("omikuji", "napkinxc", "pecos")
 PEER_METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 COSTS = {"train_s": "train s", "predict_s": "predict s", "peak_mb": "peak MiB", "model_mb": "model MiB"}
 PRESETS = ("fast", "accurate", "latent")
+NOTHING_RAN = 2e-4  # seconds: to ask a stage that is not used is no work
 
 
 def authors_way(evidence: Evidence) -> str:
@@ -164,7 +165,7 @@ def scaling(evidence: Evidence) -> str:
             f"`{r['preset']}`",
             f"{r['n_labels']:,}",
             f"{r['n_labels_seen']:,}",
-            *(number(r.get(key)) or "–" for key in keys),
+            *(number(_worked(r, key)) or "–" for key in keys),
             number(r["peak_mb"], 0),
             number(r["P@1"], 2),
         ]
@@ -187,9 +188,8 @@ def scaling(evidence: Evidence) -> str:
         by_labels = {row["n_labels"]: row for row in found.where(preset=preset)}
         if {10_000, 1_000_000} <= by_labels.keys():
             few, many = by_labels[10_000], by_labels[1_000_000]
-            mapping = (
-                f"{many['fit_mapping_s'] / few['fit_mapping_s']:.2f} times" if few.get("fit_mapping_s") else "none"
-            )
+            before, now = (_worked(row, "fit_mapping_s") for row in (few, many))
+            mapping = f"{now / before:.2f} times" if before and now else "none"
             growth.append(
                 [
                     f"`{preset}`",
@@ -200,6 +200,12 @@ def scaling(evidence: Evidence) -> str:
             )
     titles = ["from 10,000 to 1,000,000 labels", "mapping", "decoding, in fit and prediction", "peak at a million"]
     return f"{table(header, rows)}\n\n{table(titles, growth)}\n\n{found.source}"
+
+
+def _worked(row: dict[str, Any], key: str) -> float | None:
+    """Seconds of a stage, or None where it did nothing."""
+    seconds = row.get(key)
+    return float(seconds) if seconds is not None and seconds > NOTHING_RAN else None
 
 
 def _decoding(row: dict[str, Any]) -> float:
