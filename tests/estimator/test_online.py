@@ -85,7 +85,7 @@ def test_rows_that_come_later_are_as_if_they_had_been_there(data, halves, mappin
     for part in np.array_split(later, 3):
         grown.partial_fit(X[part], data.Y[part])
     assert (grown.mapping_.normal_equations_ is not None) == (MAPPINGS[mapping].get("solver") == "cholesky")
-    np.testing.assert_allclose(grown.codes(X), refit.codes(X), atol=1e-5 * np.abs(refit.codes(X)).max())
+    np.testing.assert_allclose(grown.transform(X), refit.transform(X), atol=1e-5 * np.abs(refit.transform(X)).max())
     np.testing.assert_allclose(grown.decoder_.index_.vectors_, refit.decoder_.index_.vectors_, atol=1e-5)
     assert grown.n_samples_ == refit.n_samples_
     np.testing.assert_array_equal(grown.label_counts_, refit.label_counts_)
@@ -101,7 +101,9 @@ def test_rows_that_go_are_as_if_they_had_never_been(data, halves, mapping):
     shrunk = frozen(vectors, **MAPPINGS[mapping]).fit(data.X[rows], data.Y[rows])
     shrunk.remove_rows(np.arange(len(first), len(rows)))
     refit = frozen(vectors, **MAPPINGS[mapping]).fit(data.X[first], data.Y[first])
-    np.testing.assert_allclose(shrunk.codes(data.X), refit.codes(data.X), atol=1e-5 * np.abs(refit.codes(data.X)).max())
+    np.testing.assert_allclose(
+        shrunk.transform(data.X), refit.transform(data.X), atol=1e-5 * np.abs(refit.transform(data.X)).max()
+    )
     assert shrunk.n_samples_ == len(first)
     assert shrunk.decoder_.Y_.shape[0] == len(first)
 
