@@ -16,7 +16,7 @@ from pysldl.embedding import (
     VectorLabelEmbedding,
 )
 from pysldl.embedding.base import LabelEmbedding
-from pysldl.exceptions import DataError, NotOnlineError, SLDLWarning
+from pysldl.exceptions import DataError, NotAvailableError, SLDLWarning
 from pysldl.mapping import RidgeMapping
 from pysldl.persistence import load_model, save_model
 from pysldl.ranking import LinearRanker
@@ -319,11 +319,11 @@ def test_texts_and_classes_learn_on():
 def test_only_an_online_model_learns_on(data):
     clf = make_sldl("paper", embedding__n_components=8, embedding__n_steps=5).fit(data.X[:100], data.Y[:100])
     assert not hasattr(clf, "partial_fit") and not hasattr(clf, "training_features_")
-    with pytest.raises(NotOnlineError, match="online=True"):
+    with pytest.raises(NotAvailableError, match="online=True"):
         clf.partial_fit(data.X[:2], data.Y[:2])
-    with pytest.raises(NotOnlineError, match="online=True"):
+    with pytest.raises(NotAvailableError, match="online=True"):
         clf.remove_rows([1])
-    with pytest.raises(NotOnlineError, match="made and fitted with online=True"):
+    with pytest.raises(NotAvailableError, match="made and fitted with online=True"):
         clf.set_params(online=True).partial_fit(data.X[:2], data.Y[:2])
     clf.set_params(online=True).fit(data.X[:100], data.Y[:100])
     assert hasattr(clf, "partial_fit") and clf.training_features_.shape[0] == 100

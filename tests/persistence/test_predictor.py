@@ -51,6 +51,8 @@ def test_a_half_answers_as_the_whole(kind: str, data: Any, tmp_path: Path) -> No
     for rows in (X[:1], X):
         for found, expected in zip(half.score_blocks(rows), whole.score_blocks(rows), strict=True):
             assert (found != expected).sum() == 0
+    np.testing.assert_array_equal(half.predict_topk(X, 3, proba=True)[1], whole.predict_topk(X, 3, proba=True)[1])
+    assert (half.predict(X) != whole.predict(X)).nnz == 0
     name = data.label_names[3]
     assert half.explain(X[:1], name) == whole.explain(X[:1], name)
     assert half.label_column(name) == 3

@@ -14,6 +14,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods
 
+from pysldl._utils.available_if import available_if
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, progress_callback
 from pysldl.backend.device import use_device
@@ -26,6 +27,7 @@ from pysldl.embedding.base import LabelEmbedding
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.online import OnlineLearning
+from pysldl.estimator.predictor import why_no_codes
 from pysldl.estimator.size_dispatch import SizeDispatch, stage_for
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.mapping import RidgeMapping
@@ -52,7 +54,7 @@ LESS_MEMORY = {
 }
 
 
-class SLDLClassifier(TransformerMixin, OnlineLearning):
+class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=None):
     """Scalable label distribution learning: many labels per row, out of thousands or a million.
 
     Labels become Gaussians in a latent space (``embedding``), features are mapped to that space by ridge regression
@@ -225,6 +227,12 @@ class SLDLClassifier(TransformerMixin, OnlineLearning):
             elif calibrates:
                 self.calibration_ = self._calibrated(X, Z, Y, order)
         return self
+
+    @available_if(why_no_codes)
+    def fit_transform(self, X: Any, y: Any, **names: Sequence[str]) -> NDArray[np.float32]:
+        """Return the latent codes of the training rows, of shape (n_samples, n_components), after :meth:`fit`."""
+        codes: NDArray[np.float32] = self.fit(X, y, **names).transform(X)
+        return codes
 
     def _make_stages(self, X: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> None:
         """Unfitted copies of the stages, each with a seed of its own; an error where they need too much memory."""

@@ -1,9 +1,7 @@
 """Incremental learning: rows, and labels with them, are added to a fitted classifier or taken out of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
-from functools import update_wrapper
-from types import MethodType
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +9,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
+from pysldl._utils.available_if import available_if
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.decoding.joint import CodedRows
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.predictor import StagedPredictor
-from pysldl.exceptions import DataError, NotOnlineError
+from pysldl.exceptions import DataError
 from pysldl.inspection.snippets import excerpts
 from pysldl.preprocessing.frames import is_frame
 from pysldl.preprocessing.labels import as_classes
@@ -28,23 +27,11 @@ __all__ = ["OnlineLearning"]
 FEWEST_ROWS = 2
 
 
-class _WhenOnline:
-    """A method that only a classifier made with ``online=True`` has; unlike scikit-learn's it says what to do."""
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self.method = method
-        update_wrapper(self, method)  # type: ignore[arg-type]
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is None:
-            return self.method
-        fitted_without = hasattr(instance, "n_samples_") and not hasattr(instance, "training_features_")
-        if not instance.online or fitted_without:
-            raise NotOnlineError(
-                f"{self.method.__name__} needs a {owner.__name__} that was made and fitted with online=True: only that "
-                "one keeps the features of its training rows."
-            )
-        return MethodType(self.method, instance)
+def _why_not_online(classifier: Any) -> str | None:
+    fitted_without = hasattr(classifier, "n_samples_") and not hasattr(classifier, "training_features_")
+    if classifier.online and not fitted_without:
+        return None
+    return "only one that was made and fitted with online=True keeps the features of its training rows."
 
 
 class OnlineLearning(StagedPredictor, BaseLabelClassifier):
@@ -69,7 +56,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
     training_labels_: sparse.csr_array
     training_excerpts_: NDArray[np.object_]
 
-    @_WhenOnline
+    @available_if(_why_not_online)
     @single_threaded_blas
     def partial_fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> Self:
         """Learn from further rows; the first call is :meth:`fit`.
@@ -103,7 +90,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
             self.training_excerpts_ = np.concatenate([said, more])
         return self
 
-    @_WhenOnline
+    @available_if(_why_not_online)
     @single_threaded_blas
     def remove_rows(self, rows: Any) -> Self:
         """Take training rows out: they no longer vote, and the mapping is as if they had never been.

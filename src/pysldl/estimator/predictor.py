@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.available_if import available_if
 from pysldl._utils.memory import require_memory
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.device import use_device
@@ -26,7 +27,7 @@ from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, la
 from pysldl.metrics.topk import top_k
 from pysldl.preprocessing.scaling import standardized
 
-__all__ = ["LabelLists", "LabelPredictor", "StagedPredictor"]
+__all__ = ["LabelLists", "LabelPredictor", "StagedPredictor", "why_no_codes"]
 
 BLOCK_BYTES = 128 << 20
 SPARSE_BLOCK = 4096
@@ -232,6 +233,15 @@ class LabelPredictor:
         return self.calibration_
 
 
+def why_no_codes(model: Any) -> str | None:
+    """Return why a model has no latent codes; None where it has."""
+    if hasattr(model, "mapping_"):
+        without = model.mapping_ is None
+    else:
+        without = getattr(model.decoder, "input_kind", None) == "features"
+    return "it works on the features themselves and has no latent codes." if without else None
+
+
 class StagedPredictor(LabelPredictor):
     """From features to scores through mapping, decoder and ranker, and the reasons for a score."""
 
@@ -244,25 +254,17 @@ class StagedPredictor(LabelPredictor):
     decoder_: Any
     ranker_: Any
 
+    @available_if(why_no_codes)
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return the latent codes of rows (Eq. 18).
+        """Return the latent codes of rows (Eq. 18), of shape (n_samples, n_components).
+
+        A model whose decoder works on the features themselves has no codes, and no such method.
 
         Parameters
         ----------
         X : array-like or sparse of shape (n_samples, n_features), or texts
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-
-        Raises
-        ------
-        DataError
-            The decoder works on the features themselves, so that there are no codes.
         """
         self._require_fit()
-        if self.mapping_ is None:
-            raise DataError("This model works on the features themselves and has no latent codes.")
         codes: NDArray[np.float32] = self.mapping_.predict(self._scaled(self._features(X)))
         return codes
 
