@@ -37,14 +37,11 @@ def held_out_calibration(
     n_held = min(CALIBRATION_ROWS, X.shape[0] // 10)
     held, rest = order[:n_held], order[n_held:]
     if n_held == 0 or Y[rest].nnz == 0:
-        return ScoreCalibration().fit(_scores(model, X), Y)
+        return ScoreCalibration().fit(model._score_rows(X), Y)
     second = clone(model).set_params(calibrate=False, progress=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SLDLWarning)  # what they say was said for the first model
         second.fit(X[rest], Y[rest])
-    return ScoreCalibration().fit(_scores(second, X[held]), Y[held])
-
-
-def _scores(model: BaseLabelClassifier, X: Any) -> Any:
-    blocks = list(model.score_blocks(X))
-    return sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+    blocks = list(second.score_blocks(X[held]))
+    scores = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+    return ScoreCalibration().fit(scores, Y[held])
