@@ -26,7 +26,7 @@ class available_if:  # noqa: N801
 
     def __call__(self, method: Callable[..., Any]) -> "available_if":
         self.method = method
-        update_wrapper(self, method)  # type: ignore[arg-type]
+        update_wrapper(self, method)
         return self
 
     def __get__(self, instance: Any, owner: type) -> Any:

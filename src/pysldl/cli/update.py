@@ -71,7 +71,7 @@ def update(
     if not hasattr(classifier, "partial_fit"):
         able = "" if hasattr(classifier, "online") else " --preset accurate"  # or another of SLDL
         raise DataError(
-            f"{model}: was not fitted for incremental updates. Fit it again with: sldl fit DATA{able} --set online=true."
+            f"{model}: was not fitted for incremental updates. Fit it again: sldl fit DATA{able} --set online=true."
         )
 
     started = time.perf_counter()

@@ -89,15 +89,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         label_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> Self:
-        """Fit the model; see :meth:`SLDLClassifier.fit <pysldl.SLDLClassifier.fit>` for the forms of ``X`` and ``y``.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features), or texts
-        y : indicator of shape (n_samples, n_labels), rows of label names, or array-like of shape (n_samples,)
-        label_names, feature_names : sequences of str, optional
-            Names of the columns of ``y`` and ``X``.
-        """
+        """Fit the model to features and labels in any form that :meth:`pysldl.SLDLClassifier.fit` takes."""
         X, Y = self._check_training_rows(X, y, label_names, feature_names)
         self._on_progress = progress_callback(getattr(self, "progress", None))
         try:

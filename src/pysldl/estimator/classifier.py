@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import HasMethods
 
 from pysldl._utils.available_if import available_if
@@ -54,7 +54,7 @@ LESS_MEMORY = {
 }
 
 
-class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=None):
+class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Scalable label distribution learning: many labels per row, out of thousands or a million.
 
     Labels become Gaussians in a latent space (``embedding``), features are mapped to that space by ridge regression
@@ -286,7 +286,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         shape = (Y.shape[0], min(self.ranker_.n_candidates, Y.shape[1]))
         labels, votes = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32)
         rows = np.arange(shape[0])
-        for part in self._blocks(len(rows)):
+        for part in gen_batches(len(rows), self._rows_at_once()):
             labels[part], votes[part] = self.decoder_.loo_candidates(left_out[part], rows[part], codes, Y, shape[1])
         self.ranker_.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng)
 
@@ -307,7 +307,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             warnings.simplefilter("ignore", SLDLWarning)  # said once, for all rows
             for held in self._rows_to_hold_out(order):
                 rows.append(held)
-                parts = [held[part] for part in self._blocks(len(held))]
+                parts = [held[part] for part in gen_batches(len(held), self._rows_at_once())]
                 if self.mapping_ is None:
                     scores += [self.decoder_.loo_scores(X[part], part, X, Y) for part in parts]
                     continue
@@ -405,7 +405,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         with use_device(self.device), fixed_order_blas():
             paths = [
                 self.decoder_.scores_path(self._rows_to_decode(self._scaled(X[rows])), n_neighbors)
-                for rows in self._blocks(X.shape[0])
+                for rows in gen_batches(X.shape[0], self._rows_at_once())
             ]
         for _ in n_neighbors:
             with use_device(self.device), fixed_order_blas():  # not while the caller has its turn
@@ -472,11 +472,6 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             if not fits_in_memory(codes + mapping.memory(*sizes), self.memory_limit):
                 mapping.set_params(solver="cg")
         return mapping
-
-    def _blocks(self, n_rows: int) -> list[slice]:
-        """Rows in parts whose scores have bounded memory."""
-        size = self._rows_at_once()
-        return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
 def _seeded(stage: Any, rng: np.random.RandomState) -> Any:

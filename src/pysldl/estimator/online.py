@@ -18,7 +18,7 @@ from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import DataError
 from pysldl.inspection.snippets import excerpts
 from pysldl.preprocessing.frames import is_frame
-from pysldl.preprocessing.labels import as_classes
+from pysldl.preprocessing.labels import as_classes, indicator_of_names
 from pysldl.preprocessing.text import as_texts
 from pysldl.ranking.extend import extend_ranker
 
@@ -163,7 +163,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
         """Labels of new rows over the known labels and, behind them, the new ones; the names of all."""
         known = self.label_names_
         if self.target_kind_ == "classes":
-            return _known_classes(y, known), known
+            return indicator_of_names([[value] for value in as_classes(y).tolist()], known), known
         if label_names is None and is_frame(y):
             label_names = [str(column) for column in y.columns]
         Y, names = self._matched_labels(y, label_names)
@@ -177,20 +177,6 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
         raise DataError(
             f"Y has {Y.shape[1]} columns, but the model knows {len(known)} labels: name the columns by label_names."
         )
-
-
-def _known_classes(y: Any, classes: NDArray[Any]) -> sparse.csr_array:
-    values = as_classes(y)
-    columns = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-    unknown = np.flatnonzero(classes[columns] != values)
-    if unknown.size:
-        raise DataError(
-            f"Row {unknown[0]} is of the class {values[unknown[0]]}, which this classifier does not know; with one "
-            "class per row, new classes need a new fit."
-        )
-    rows = np.arange(len(values) + 1)
-    ones = np.ones(len(values), dtype=np.float32)
-    return sparse.csr_array((ones, columns.astype(np.int32), rows), shape=(len(values), len(classes)))
 
 
 def _row_numbers(rows: Any, n_samples: int) -> NDArray[np.intp]:
