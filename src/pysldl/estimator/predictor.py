@@ -73,11 +73,7 @@ class LabelPredictor:
         """Raise an error where the model was not fitted, which only one that learns can lack."""
 
     def score_blocks(self, X: Any) -> Iterator[Any]:
-        """Yield the scores of the rows, block by block.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features), or texts
+        """Yield the scores of the rows ``X``, block by block.
 
         Yields
         ------
@@ -256,13 +252,9 @@ class StagedPredictor(LabelPredictor):
 
     @available_if(why_no_codes)
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return the latent codes of rows (Eq. 18), of shape (n_samples, n_components).
+        """Return the latent codes of the rows ``X`` (Eq. 18), of shape (n_samples, n_components).
 
         A model whose decoder works on the features themselves has no codes, and no such method.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features), or texts
         """
         self._require_fit()
         codes: NDArray[np.float32] = self.mapping_.predict(self._scaled(self._features(X)))
