@@ -87,9 +87,9 @@ def measure(options: dict[str, Any]) -> dict[str, Any]:
         refit = read_preset(options["preset"]).set_params(
             embedding=FixedEmbedding(model.embedding_.components_), calibrate=False
         )
-        codes = refit.fit(X, Y).codes(X)
+        codes = refit.fit(X, Y).transform(X)
         result["steps"] = {"update": model.mapping_.n_iter_, "refit": refit.mapping_.n_iter_}
-        result["largest_difference_of_codes"] = float(np.abs(model.codes(X) - codes).max())
+        result["largest_difference_of_codes"] = float(np.abs(model.transform(X) - codes).max())
         result["root_mean_square_of_codes"] = float(np.sqrt((codes.astype(np.float64) ** 2).mean()))
     return result
 

@@ -10,7 +10,7 @@ __all__ = [
     "MemoryLimitError",
     "MissingDependencyError",
     "ModelFormatError",
-    "NotOnlineError",
+    "NotAvailableError",
     "SLDLError",
     "SLDLWarning",
 ]
@@ -28,8 +28,8 @@ class ModelFormatError(SLDLError, ValueError):
     """A model folder that is damaged, foreign, or written by a newer library."""
 
 
-class NotOnlineError(DataError, AttributeError):
-    """A method for learning on, asked of a model that was not made for it."""
+class NotAvailableError(DataError, AttributeError):
+    """A method that this model does not have, and why."""
 
 
 class MemoryLimitError(SLDLError, MemoryError):

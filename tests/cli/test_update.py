@@ -64,7 +64,7 @@ def test_kept_examples_follow_the_rows(sldl, files, further, tmp_path):
     first = load_model(model).training_excerpts_.tolist()
     rows = [json.loads(line) for line in files["jsonl"].read_text().splitlines()]
     assert first == [row["text"] for row in rows if row["split"] == "train"]
-    assert sldl("update", model, further, "--forget", "1-2").code == 0
+    assert sldl("update", model, further, "--remove", "1-2").code == 0
     after = load_model(model)
     assert after.training_excerpts_.tolist() == [first[0], *first[3:], *["sky bright_sky cloud", "lake water"] * 10]
     assert len(after.training_excerpts_) == after.n_samples_
@@ -73,7 +73,7 @@ def test_kept_examples_follow_the_rows(sldl, files, further, tmp_path):
 def test_rows_are_forgotten_and_the_old_version_kept(sldl, online, tmp_path):
     n_samples = load_model(online).n_samples_
     first = read_manifest(online)
-    told = sldl("update", online, "--forget", "0,10-19", "--keep", tmp_path / "before", "--json").document
+    told = sldl("update", online, "--remove", "0,10-19", "--keep", tmp_path / "before", "--json").document
     assert told["n_forgotten"] == 11 and told["n_added"] == 0 and told["data"] is None
     assert load_model(online).n_samples_ == n_samples - 11
     assert read_manifest(tmp_path / "before") == first
@@ -98,8 +98,8 @@ def test_bad_input(refused, online, model, further, files, tmp_path):
     assert "no such file" in refused("update", online, tmp_path / "none.jsonl")
     assert "no such model folder" in refused("update", tmp_path / "none", further)
     assert "holds features" in refused("update", online, files["npz"])
-    assert "no training row 999999999999" in refused("update", online, "--forget", "0-999999999999")
-    assert "such as 3,5-7" in refused("update", online, "--forget", "5-3")
+    assert "no training row 999999999999" in refused("update", online, "--remove", "0-999999999999")
+    assert "such as 3,5-7" in refused("update", online, "--remove", "5-3")
     assert "exists already" in refused("update", online, further, "--keep", online)
     assert "no split 'future'" in refused("update", online, files["jsonl"], "--split", "future")
     unlabeled = tmp_path / "unlabeled.jsonl"
@@ -137,5 +137,5 @@ def test_another_update_in_between_is_not_overwritten(refused, sldl, online, fur
 
 @pytest.mark.parametrize("text", ["", "a", "1,,2", "3-1", "-1", "1-", "1.5"])
 def test_row_numbers_that_are_none(text):
-    with pytest.raises(DataError, match="--forget"):
-        parse_ranges(text, "--forget", 100, "training row")
+    with pytest.raises(DataError, match="--remove"):
+        parse_ranges(text, "--remove", 100, "training row")

@@ -185,6 +185,24 @@ def test_class_targets(name):
     assert np.isin(model.predict(X_TEST), classes).all()
 
 
+def test_names_in_names_out_and_scored(name):
+    """`predict` answers in the form that `fit` took, and `score` takes it."""
+    rows = [[f"label {column}" for column in np.flatnonzero(row)] for row in Y_TRAIN]
+    model = fit(name, X_TRAIN, rows)
+    assert 0 < model.score(X_TRAIN, rows) <= 1
+    assert {label for row in model.predict(X_TRAIN) for label in row} <= set(model.label_names_)
+    with pytest.warns(SLDLWarning, match="count as missed"):
+        model.score(X_TRAIN[:2], [["label 0", "unheard of"], []])
+
+
+def test_bad_parameters_are_named_by_fit(name):
+    for parameter, value in {"calibrate": "yes", "memory_limit": -1, "progress": "yes", "random_state": "x"}.items():
+        model = build(name)
+        if parameter in model.get_params():
+            with pytest.raises(DataError, match=f"The '{parameter}' parameter of {type(model).__name__} must be"):
+                model.set_params(**{parameter: value}).fit(X_FEW, Y_FEW)
+
+
 def test_bad_input_is_refused(name):
     with pytest.raises(ValueError, match="NaN"):
         build(name).fit(np.full_like(X_TRAIN, np.nan), Y_TRAIN)

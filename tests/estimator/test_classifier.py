@@ -5,13 +5,15 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from pysldl import SLDLClassifier, make_sldl
 from pysldl.datasets import make_asymmetric_multilabel
-from pysldl.decoding import BlendDecoder, LinearReadout, NeighborDecoder
+from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, LinearReadout, NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding, RandomLabelEmbedding
 from pysldl.exceptions import DataError, MemoryLimitError, SLDLWarning
 from pysldl.metrics import evaluate
+from pysldl.ranking import LinearRanker
 
 
 def small(**overrides):
@@ -124,6 +126,55 @@ def test_probabilities_are_calibrated(decoded, test):
         assert hit[inside].mean() == pytest.approx(probability[inside].mean(), abs=0.12)
     everywhere = decoded.predict_proba(test.X)
     assert everywhere.sum() == pytest.approx(test.Y.nnz, rel=0.15)
+
+
+@pytest.mark.parametrize("form", ["indicator", "names"])
+@pytest.mark.parametrize("decoder", [NeighborDecoder(10), LinearReadout()], ids=["sparse", "dense"])
+def test_predict_has_no_limit_of_labels_a_row(form, decoder):
+    """150 labels apply to every row, and the rows are scored in many blocks."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((40, 8)), np.hstack([np.ones((40, 150)), rng.random((40, 20)) < 0.1])
+    Y[:, -20:] = np.eye(40, 20)
+    names = np.array([f"label {column:03}" for column in range(170)])
+    y = Y if form == "indicator" else [names[row > 0].tolist() for row in Y]
+    clf = SLDLClassifier(RandomLabelEmbedding(8), decoder=decoder, random_state=0).fit(X, y)
+    expected = clf.decision_function(X) >= clf.calibration_.threshold_
+    assert expected.sum(axis=1).min() >= 150
+    clf._rows_at_once = lambda: 7
+    found = clf.predict(X)
+    if form == "indicator":
+        np.testing.assert_array_equal(found.toarray() > 0, expected)
+    else:
+        assert [sorted(row) for row in found] == [clf.label_names_[row].tolist() for row in expected]
+        best, _ = clf.predict_topk(X, 3, names=True)
+        assert [row[:3] for row in found] == best.tolist()
+
+
+def test_codes_are_those_of_the_mapping(decoded, train, test):
+    codes = decoded.transform(test.X)
+    assert codes.shape == (test.X.shape[0], 64)
+    np.testing.assert_allclose(codes[:5], decoded.transform(test.X[:5]), rtol=1e-6)
+    assert not hasattr(make_sldl("fast"), "transform")
+    with pytest.raises(DataError, match="This SLDLClassifier has no transform: it works on the features"):
+        make_sldl("fast").fit(train.X, train.Y).transform(test.X)
+    first = clone(decoded).set_params(calibrate=False).fit_transform(train.X, train.Y)
+    np.testing.assert_array_equal(first, decoded.transform(train.X))
+
+
+def test_parts_of_an_explanation_make_up_the_score(decoded, train, test):
+    label = int(decoded.predict_topk(test.X[:1], 1)[0][0, 0])
+    told = decoded.explain(test.X[[0]], label)
+    assert sum(part.value for part in told.parts) == pytest.approx(told.score, rel=1e-4)
+    assert f"score = {told.parts[0].value:.3g} ({told.parts[0].name})" in str(told)
+    empty = decoded.explain(sparse.csr_array((1, test.X.shape[1])), label)
+    assert sum(part.value for part in empty.parts) == pytest.approx(empty.score, abs=1e-6)
+    ranked = SLDLClassifier(decoder=FeatureNeighborDecoder(20), ranker=LinearRanker(20), random_state=0)
+    ranked.fit(train.X, train.Y)
+    told = ranked.explain(test.X[[0]], int(ranked.predict_topk(test.X[:1], 1)[0][0, 0]))
+    linear, votes = told.parts
+    assert told.parts_multiply and linear.value * votes.value == pytest.approx(told.score)
+    assert linear.value == pytest.approx(1 / (1 + np.exp(-2 * told.terms_total))) and 0 < votes.value <= 1.001
+    assert ranked.explain(test.X[[0]], int(np.argmin(ranked.decision_function(test.X[:1])))).parts == ()
 
 
 def test_explanation_adds_up(decoded, test):

@@ -223,7 +223,7 @@ def test_progress(capsys):
         assert "embedding: step" in capsys.readouterr().err
         fit(False)
         assert capsys.readouterr().err == ""
-    with pytest.raises(DataError, match="progress must be True"):
+    with pytest.raises(DataError, match="The 'progress' parameter of SLDLClassifier must be"):
         fit("yes")
 
 

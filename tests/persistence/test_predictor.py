@@ -49,8 +49,10 @@ def test_a_half_answers_as_the_whole(kind: str, data: Any, tmp_path: Path) -> No
     assert type(half) is StagedPredictor
     X = sparse.csr_array(data.X, dtype=np.float32)
     for rows in (X[:1], X):
-        for found, expected in zip(half._score_checked(rows), whole._score_checked(rows), strict=True):
+        for found, expected in zip(half.score_blocks(rows), whole.score_blocks(rows), strict=True):
             assert (found != expected).sum() == 0
+    np.testing.assert_array_equal(half.predict_topk(X, 3, proba=True)[1], whole.predict_topk(X, 3, proba=True)[1])
+    assert (half.predict(X) != whole.predict(X)).nnz == 0
     name = data.label_names[3]
     assert half.explain(X[:1], name) == whole.explain(X[:1], name)
     assert half.label_column(name) == 3

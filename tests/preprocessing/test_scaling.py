@@ -68,7 +68,7 @@ def test_saved_explained_and_extended(measured, tmp_path, large):
     clf.save(tmp_path / "model")
     scores = clf.decision_function(X[500:])
     for loaded in (load_model(tmp_path / "model"), load_predictor(tmp_path / "model")):
-        many = np.vstack([np.asarray(_dense(part)) for part in loaded._score_checked(X[500:])])
+        many = np.vstack([np.asarray(_dense(part)) for part in loaded.score_blocks(X[500:])])
         np.testing.assert_allclose(many, scores, rtol=1e-5, atol=1e-6)
     means = clf.feature_means_.copy()
     clf.partial_fit(X[500:], Y[500:])

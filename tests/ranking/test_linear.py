@@ -78,7 +78,7 @@ def test_ranker_beats_the_votes_it_starts_from(accurate, train, test):
 def test_no_embedding_is_fitted_where_the_decoder_needs_none(accurate):
     assert accurate.embedding_ is None and accurate.mapping_ is None
     with pytest.raises(DataError, match="no latent codes"):
-        accurate.codes(np.eye(3))
+        accurate.transform(np.eye(3))
 
 
 @pytest.mark.parametrize("decoder", [NeighborDecoder(20), BlendDecoder()], ids=["votes", "blend"])

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from pysldl.exceptions import MemoryLimitError
+from pysldl.exceptions import DataError, MemoryLimitError
 
 __all__ = ["available_memory", "fits_in_memory", "format_bytes", "parse_bytes", "require_memory"]
 
@@ -12,7 +12,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 
 def available_memory() -> int | None:
-    """Bytes that can be allocated without swapping, or None where the system does not say."""
+    """Return the bytes that can be allocated without swapping, or None where the system does not say."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -26,7 +26,7 @@ def available_memory() -> int | None:
 
 
 def fits_in_memory(needed: int, limit: int | str | None = None) -> bool:
-    """Whether ``needed`` bytes are within ``limit``, or within what is available."""
+    """Return whether ``needed`` bytes are within ``limit``, or within what is available."""
     allowed = available_memory() if limit is None else parse_bytes(limit)
     return allowed is None or needed <= allowed
 
@@ -41,26 +41,25 @@ def require_memory(needed: int, what: str, advice: str, limit: int | str | None 
     ...
     pysldl.exceptions.MemoryLimitError: A dense matrix needs about 8.0 GB, but the limit is 1.0 GB. Ask for less.
     """
-    if not fits_in_memory(needed, limit):
-        allowed = available_memory() if limit is None else parse_bytes(limit)
-        assert allowed is not None
-        bound = "only" if limit is None else "the limit is"
-        end = " are available" if limit is None else ""
-        raise MemoryLimitError(
-            f"{what} needs about {format_bytes(needed)}, but {bound} {format_bytes(allowed)}{end}. {advice}"
-        )
+    if limit is None:
+        allowed, bound = available_memory(), "only {} are available"
+    else:
+        allowed, bound = parse_bytes(limit), "the limit is {}"
+    if allowed is not None and needed > allowed:
+        bound = bound.format(format_bytes(allowed))
+        raise MemoryLimitError(f"{what} needs about {format_bytes(needed)}, but {bound}. {advice}")
 
 
 def parse_bytes(size: int | str) -> int:
-    """Bytes of a size given as a number or as text such as ``"12 GB"`` or ``"512MiB"``."""
+    """Return the bytes of a size given as a number or as text such as ``"12 GB"`` or ``"512MiB"``."""
     match = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]*)\s*", str(size))
     if match is None or match[2].upper() not in _UNITS:
-        raise ValueError(f"{size!r} is not a memory size; write for example '4 GB'.")
+        raise DataError(f"{size!r} is not a memory size; write for example '4 GB'.")
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def format_bytes(size: int) -> str:
-    """Bytes in the largest fitting decimal unit."""
+    """Return the bytes in the largest fitting decimal unit."""
     for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= scale:
             return f"{size / scale:.1f} {unit}"

@@ -1,15 +1,12 @@
-"""How long work tells how far it is."""
+"""Reports of long-running work: how many steps of a stage are done."""
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-from pysldl.exceptions import DataError
 
 __all__ = ["Progress", "ProgressCallback", "progress_callback"]
 
-LINES_A_STAGE = 10
+LINES_PER_STAGE = 10
 
 
 @dataclass(frozen=True)
@@ -25,8 +22,8 @@ class Progress:
 ProgressCallback = Callable[[Progress], None]
 
 
-def progress_callback(progress: Any) -> ProgressCallback | None:
-    """The callback that a parameter ``progress`` stands for.
+def progress_callback(progress: ProgressCallback | bool | None) -> ProgressCallback | None:
+    """Return the callback that a parameter ``progress`` stands for.
 
     Parameters
     ----------
@@ -35,21 +32,14 @@ def progress_callback(progress: Any) -> ProgressCallback | None:
     """
     if progress is None or progress is False:
         return None
-    if progress is True:
-        return _lines_on_stderr()
-    if not callable(progress):
-        raise DataError(
-            f"progress must be True, or a function that takes a pysldl._utils.progress.Progress, but is {progress!r}."
-        )
-    callback: ProgressCallback = progress
-    return callback
+    return _lines_on_stderr() if progress is True else progress
 
 
 def _lines_on_stderr() -> ProgressCallback:
     printed: dict[str, int] = {}
 
     def show(report: Progress) -> None:
-        tenth = LINES_A_STAGE * report.step // max(report.total, 1)
+        tenth = LINES_PER_STAGE * report.step // max(report.total, 1)
         if printed.get(report.stage) == tenth:
             return
         printed[report.stage] = tenth

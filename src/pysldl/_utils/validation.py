@@ -17,14 +17,16 @@ def validate_parameters(estimator: Any) -> None:
     ----------
     estimator : estimator with ``get_params`` and ``_parameter_constraints``
 
+    Raises
+    ------
+    DataError
+
     Examples
     --------
     >>> from pysldl import make_sldl
-    >>> from pysldl.datasets import make_asymmetric_multilabel
-    >>> data = make_asymmetric_multilabel(random_state=0)
-    >>> make_sldl("paper", normalize="often").fit(data.X, data.Y)  # doctest: +SKIP
+    >>> validate_parameters(make_sldl("paper", standardize="often"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    pysldl.exceptions.DataError: The 'normalize' parameter of SLDLClassifier must be ... Got 'often' instead.
+    pysldl.exceptions.DataError: The 'standardize' parameter of SLDLClassifier must be ... Got 'often' instead.
     """
     from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
 

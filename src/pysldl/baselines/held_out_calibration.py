@@ -42,6 +42,6 @@ def held_out_calibration(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SLDLWarning)  # what they say was said for the first model
         second.fit(X[rest], Y[rest])
-    blocks = list(second._score_blocks(X[held]))
+    blocks = list(second.score_blocks(X[held]))
     scores = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
     return ScoreCalibration().fit(scores, Y[held])

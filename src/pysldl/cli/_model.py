@@ -43,9 +43,9 @@ class Model:
 
     @property
     def n_training_rows(self) -> int:
-        """Rows the model learned from: noted by ``sldl fit``, else counted in the labels the decoder keeps."""
+        """Rows the model learned from: noted by ``sldl fit``, else known to the model itself."""
         noted = self.manifest.extra.get("n_samples")
-        return noted if isinstance(noted, int) else self.classifier._training_labels().shape[0]
+        return noted if isinstance(noted, int) else int(self.classifier.n_samples_)
 
     def was_fitted_on(self, data: str, split: str) -> bool:
         """Whether rows of that data set and split are, by name, among those the model learned from."""

@@ -21,7 +21,7 @@ def parse_ranges(text: str, option: str, n: int, thing: str) -> list[int]:
 
     Examples
     --------
-    >>> parse_ranges("4,7-9", "--forget", 20, "training row")
+    >>> parse_ranges("4,7-9", "--remove", 20, "training row")
     [4, 7, 8, 9]
     """
     numbers: list[int] = []

@@ -1,4 +1,4 @@
-"""`sldl update`: a model learns further rows, or forgets some, and takes the place of its old version."""
+"""`sldl update`: a model learns further rows, or drops some, and takes the place of its old version."""
 
 import shutil
 import time
@@ -24,16 +24,16 @@ def update(
     data: Data | None = None,
     /,
     *,
-    forget: str | None = None,
+    remove: str | None = None,
     split: str | None = None,
     features: Literal["auto", "raw", "tfidf"] = "auto",
     keep: Path | None = None,
     reading: Reading | None = None,
     json: bool = False,
 ) -> int:
-    """Add rows to a model, with labels it may never have heard of, or take rows out; nothing is refitted.
+    """Add rows to a model, including new labels, or take rows out; nothing is refitted.
 
-    Examples: `sldl update posts new-posts.jsonl`, `sldl update posts --forget 17,100-120 --keep posts-before`
+    Examples: `sldl update posts new-posts.jsonl`, `sldl update posts --remove 17,100-120 --keep posts-before`
 
     The model must have been fitted with `--set online=true`. The new version takes the folder's name by two
     renames: `load_model` finds the old one or the new one, whole, at every moment.
@@ -44,7 +44,7 @@ def update(
         Folder that `sldl fit --set online=true` wrote.
     data : str, optional
         Rows to add: a file, a name of the catalog, or - for standard input.
-    forget : str, optional
+    remove : str, optional
         Training rows to take out before any are added, by number: `17,100-120`. They are counted from 0 in the order
         they were learned; those behind a removed row move up.
     split : str, optional
@@ -62,8 +62,8 @@ def update(
     from pysldl.cli._settings import parse_ranges
     from pysldl.persistence import save_model
 
-    if data is None and forget is None:
-        raise DataError("There is nothing to do: give DATA to add rows from, or --forget with rows to take out.")
+    if data is None and remove is None:
+        raise DataError("There is nothing to do: give DATA to add rows from, or --remove with rows to take out.")
     if keep is not None and keep.exists():
         raise DataError(f"{keep}: exists already. Choose another folder for the old version.")
     opened = open_model(model)
@@ -71,13 +71,13 @@ def update(
     if not hasattr(classifier, "partial_fit"):
         able = "" if hasattr(classifier, "online") else " --preset accurate"  # or another of SLDL
         raise DataError(
-            f"{model}: was not fitted to learn on. Fit it again with: sldl fit DATA{able} --set online=true."
+            f"{model}: was not fitted for incremental updates. Fit it again: sldl fit DATA{able} --set online=true."
         )
 
     started = time.perf_counter()
     known, n_before = set(classifier.label_names_.tolist()), classifier.n_samples_
-    if forget is not None:
-        classifier.remove_rows(parse_ranges(forget, "--forget", n_before, "training row"))
+    if remove is not None:
+        classifier.remove_rows(parse_ranges(remove, "--remove", n_before, "training row"))
     n_forgotten = n_before - classifier.n_samples_
     name, part = None, None
     if data is not None:

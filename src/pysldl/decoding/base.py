@@ -43,6 +43,8 @@ class LatentEvidence:
         What the linear terms add up to, in words.
     feature_direction : ndarray of shape (n_features,) or None
         The same for what a decoder reads off the features beside the code.
+    terms_in_score : bool
+        Whether the linear terms are a part of the score, as those of a read-out are.
     """
 
     score: float
@@ -50,6 +52,7 @@ class LatentEvidence:
     direction: NDArray[np.floating]
     meaning: str
     feature_direction: NDArray[np.floating] | None = None
+    terms_in_score: bool = False
 
 
 class Decoder(LightEstimator):

@@ -123,6 +123,7 @@ class BlendDecoder(Decoder):
             [NeighborVote(v.row, v.similarity, share * v.contribution) for v in votes.votes],
             self._weight * readout.direction,
             "read-out's part of the score",
+            terms_in_score=True,
         )
 
     @property

@@ -63,7 +63,7 @@ class LinearReadout(Decoder):
 
     def evidence(self, z: NDArray[np.float32], label: int) -> LatentEvidence:
         direction = self.B_[:, label]
-        return LatentEvidence(float(z @ direction), [], direction, "score of the linear read-out")
+        return LatentEvidence(float(z @ direction), [], direction, "score of the linear read-out", terms_in_score=True)
 
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         return 4 * n_components * n_labels + 8 * n_samples * n_components

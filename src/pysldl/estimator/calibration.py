@@ -1,4 +1,4 @@
-"""From scores to probabilities and to a yes or no, learned on left-out scores."""
+"""From scores to probabilities and to a yes or no, learned on the scores of held-out rows."""
 
 from typing import Any, Self
 
@@ -28,14 +28,31 @@ class ScoreCalibration(LightEstimator):
     left_out_f1_ : float
         Micro-F1 on the held-out rows, those of each half at the threshold that is best on the other half.
     held_out_ : dict
-        How good the model was on the left-out rows, see :func:`~pysldl.metrics.reliability.reliability_report`. A model
-        that was saved by an older version has none.
+        How good the model was on the held-out rows, see :func:`~pysldl.metrics.reliability.reliability_report`.
+
+    Examples
+    --------
+    >>> Y = sparse.csr_array([[1, 0], [1, 0], [0, 1], [0, 1]])
+    >>> scores = np.array([[0.9, 0.3], [0.8, 0.2], [0.1, 0.7], [0.4, 0.6]])
+    >>> calibration = ScoreCalibration().fit(scores, Y)
+    >>> calibration.threshold_
+    0.5
+    >>> calibration.probability(np.array([0.1, 0.9])).round(1)
+    array([0.1, 0.9])
     """
 
     _saved_state = ("scores_", "probabilities_", "threshold_", "left_out_f1_", "held_out_")
 
     def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
-        """Learn from left-out ``scores`` (n_rows, n_labels), CSR or dense, of rows with labels ``Y``."""
+        """Learn from held-out rows.
+
+        Parameters
+        ----------
+        scores : ndarray or csr_array of shape (n_rows, n_labels)
+            Of a model that did not see the rows.
+        Y : csr_array of shape (n_rows, n_labels)
+            Their labels.
+        """
         labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
         floor = 0.0 if sparse.issparse(scores) else float(best[labels >= 0].min(initial=0.0))
         self._fit_ranked(labels, best, Y, floor)
@@ -70,7 +87,7 @@ class ScoreCalibration(LightEstimator):
         return self
 
     def probability(self, scores: NDArray[Any]) -> NDArray[np.float64]:
-        """Calibrated probabilities of an array of scores; -inf, the score of an empty slot, has probability 0."""
+        """Return the probabilities of an array of scores; -inf, the score of an empty slot, has probability 0."""
         return np.where(np.isneginf(scores), 0.0, np.interp(scores, self.scores_, self.probabilities_))
 
 
@@ -100,4 +117,4 @@ def _cross_fitted_f1(labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_arr
         predicted = best[judged] >= _best_threshold(scores, known, n_relevant=Y[others].nnz)
         n_predicted += int(predicted.sum())
         n_hits += int((predicted & hits[judged]).sum())
-    return 2.0 * n_hits / max(n_predicted + Y.nnz, 1)
+    return 2.0 * n_hits / max(n_predicted + int(Y.nnz), 1)

@@ -1,20 +1,22 @@
-"""SLDLClassifier: the three stages in a row."""
+"""SLDLClassifier: scaling, label embedding, mapping, decoder, ranker and calibration, in a row."""
 
 import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
+from sklearn.base import TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils._param_validation import HasMethods
 
+from pysldl._utils.available_if import available_if
 from pysldl._utils.memory import fits_in_memory, require_memory
-from pysldl._utils.progress import ProgressCallback
+from pysldl._utils.progress import ProgressCallback, progress_callback
 from pysldl.backend.device import use_device
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.decoding import NeighborDecoder
@@ -25,11 +27,12 @@ from pysldl.embedding.base import LabelEmbedding
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.online import OnlineLearning
-from pysldl.estimator.predictor import StagedPredictor, without_unseen
-from pysldl.estimator.size_dispatch import stage_for
+from pysldl.estimator.predictor import why_no_codes
+from pysldl.estimator.size_dispatch import SizeDispatch, stage_for
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.mapping import RidgeMapping
 from pysldl.metrics.topk import top_k
+from pysldl.persistence import save_model
 from pysldl.preprocessing.labels import as_indicator
 from pysldl.preprocessing.scaling import column_scales, is_mostly_dense
 from pysldl.ranking import LinearRanker
@@ -38,18 +41,24 @@ __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
 ENOUGH_CALIBRATION_ROWS = 2000
+DEFAULT_STAGES: dict[str, Any] = {
+    "embedding": GaussianLabelEmbedding,
+    "mapping": RidgeMapping,
+    "decoder": NeighborDecoder,
+}
+LESS_MEMORY = {
+    "embedding": "Use a smaller n_components or RandomLabelEmbedding, or raise memory_limit.",
+    "mapping": "Use a smaller n_components, solver='cg', which needs least, or raise memory_limit.",
+    "decoder": "Use a smaller n_components.",
+    "ranker": "Use fewer n_candidates.",
+}
 
 
-def _thawed(stage: Any) -> Any:
-    """The fitted stage in a ``FrozenEstimator``; others as they are."""
-    return stage.estimator if isinstance(stage, FrozenEstimator) else stage
-
-
-class SLDLClassifier(StagedPredictor, OnlineLearning):
-    """Scalable label distribution learning.
+class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Scalable label distribution learning: many labels per row, out of thousands or a million.
 
     Labels become Gaussians in a latent space (``embedding``), features are mapped to that space by ridge regression
-    (``mapping``), and new rows are decoded there (``decoder``).
+    (``mapping``), new rows are decoded there (``decoder``), and a ``ranker`` may order the best labels anew.
 
     Parameters
     ----------
@@ -78,10 +87,10 @@ class SLDLClassifier(StagedPredictor, OnlineLearning):
         Keep the features of the training rows, so that ``partial_fit`` can add rows and labels, and ``remove_rows``
         take rows out.
     vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
+        Used where X holds texts; a plain one is made if none is given.
     device : str
-        ``"cuda"`` runs embedding (its dense path), mapping, neighbors and ranker on a graphics card, through torch, in
-        ``fit`` and in prediction; the results are those of the processor up to rounding. ``"cpu"`` needs no torch.
+        ``"cuda"`` runs embedding (its dense path), mapping, neighbors and ranker on a GPU, through torch, in ``fit``
+        and in prediction; the results are those of the processor up to rounding. ``"cpu"`` needs no torch.
     memory_limit : int or str, optional
         Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
     progress : callable or bool, optional
@@ -92,7 +101,7 @@ class SLDLClassifier(StagedPredictor, OnlineLearning):
 
     Attributes
     ----------
-    embedding_, mapping_, decoder_
+    embedding_, mapping_, decoder_, ranker_
         The fitted stages.
     feature_means_, feature_scales_ : ndarray of shape (n_features,) or None
         Where features are standardized.
@@ -123,6 +132,17 @@ class SLDLClassifier(StagedPredictor, OnlineLearning):
         "training_labels_",
         "training_excerpts_",
     )
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseLabelClassifier._parameter_constraints,
+        "embedding": [HasMethods(["fit", "transform"]), SizeDispatch, None],
+        "mapping": [HasMethods(["fit", "predict"]), SizeDispatch, None],
+        "decoder": [HasMethods(["fit", "scores"]), SizeDispatch, None],
+        "ranker": [HasMethods(["fit", "rank"]), SizeDispatch, None],
+        "normalize": ["boolean"],
+        "standardize": ["boolean", None],
+        "online": ["boolean"],
+        "device": [str],
+    }
 
     def __init__(
         self,
@@ -155,20 +175,80 @@ class SLDLClassifier(StagedPredictor, OnlineLearning):
         self.progress = progress
         self.random_state = random_state
 
-    # The three stages
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        label_names: Sequence[str] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Self:
+        """Fit scaling, embedding, mapping, decoder, ranker and calibration, in this order.
 
-    def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        with use_device(self.device), fixed_order_blas():
-            self._fit_stages(X, Y)
-
-    def _fit_stages(self, X: Any, Y: sparse.csr_array) -> None:
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+            Features, or one text per row: a list, tuple, array or Series of str, or a frame (pandas, Polars) whose only
+            column holds them.
+        y : indicator of shape (n_samples, n_labels), rows of label names, or array-like of shape (n_samples,)
+            The labels Y. An indicator may be dense, sparse or a DataFrame whose columns name the labels. Rows of label
+            names are a list, object array, Series or one-column frame with a list (tuple, set) of str in each row, []
+            for no labels. A one-dimensional ``y`` of plain values means one class per row; the model is then an
+            ordinary classifier.
+        label_names, feature_names : sequences of str, optional
+            Names of the columns of ``y`` and ``X``.
+        """
+        X, Y = self._check_training_rows(X, y, label_names, feature_names)
         rng = check_random_state(self.random_state)
+        calibrates = self.calibrate and self.target_kind_ != "classes"
+        with use_device(self.device), fixed_order_blas():
+            self._make_stages(X, Y, rng)
+            X = self._fit_scaling(X)
+            tunes = self.decoder_.needs_tuning
+            shuffled = tunes or (calibrates and self.ranker_ is None)
+            order = rng.permutation(X.shape[0]) if shuffled else np.empty(0, np.intp)
+            held = order[:CALIBRATION_ROWS] if tunes else None
+            Z = None
+            if self.mapping_ is not None:
+                # With a ranker every row is left out once; its leverage tells what code it would then have.
+                Z = self._fit_codes(X, Y, held if self.ranker_ is None else np.arange(X.shape[0]))
+                if tunes and self.mapping_.held_rows_ is not None:
+                    held = self.mapping_.held_rows_
+            codes = self._rows_to_decode(X)
+            self.decoder_.fit(codes, Y)
+            if held is not None:
+                self.decoder_.tune(self._left_out_codes(codes, Z, held), held, codes)
+            self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
+            if self.ranker_ is not None:
+                self._fit_ranker(X, codes, Z, Y, rng)
+                if calibrates:
+                    self.calibration_ = self._calibrated_by_ranker(Y)
+                self.ranker_.forget_held_rows()
+            elif calibrates:
+                self.calibration_ = self._calibrated(X, Z, Y, order)
+        return self
+
+    @available_if(why_no_codes)
+    def fit_transform(self, X: Any, y: Any, **names: Sequence[str]) -> NDArray[np.float32]:
+        """Return the latent codes of the training rows, of shape (n_samples, n_components), after :meth:`fit`."""
+        codes: NDArray[np.float32] = self.fit(X, y, **names).transform(X)
+        return codes
+
+    def _make_stages(self, X: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> None:
+        """Unfitted copies of the stages, each with a seed of its own; an error where they need too much memory."""
         embedding, mapping, decoder, ranker = self._stages(*Y.shape)
-        self.embedding_ = _thawed(self._seeded(embedding, rng))
-        self.mapping_ = self._seeded(mapping, rng)
-        self.decoder_ = self._seeded(decoder, rng)
-        self.ranker_: LinearRanker | None = None if ranker is None else clone(ranker)
-        self._require_memory(X, Y)
+        embedding, self.mapping_, self.decoder_ = (_seeded(stage, rng) for stage in (embedding, mapping, decoder))
+        self.embedding_ = embedding.estimator if isinstance(embedding, FrozenEstimator) else embedding
+        self.ranker_ = None if ranker is None else clone(ranker)
+        if self.decoder_.input_kind == "features":
+            self.embedding_ = self.mapping_ = None
+        n_pairs = int(np.sum(np.diff(Y.indptr).astype(np.int64) ** 2))
+        estimate = self.estimate_memory(X.shape[0], X.shape[1], Y.shape[1], _n_nonzeros(X), n_pairs=n_pairs)
+        for stage, needed in estimate.items():
+            require_memory(needed, f"The {stage} stage for {Y.shape[1]} labels", LESS_MEMORY[stage], self.memory_limit)
+
+    def _fit_scaling(self, X: Any) -> Any:
+        """Learn means and scales of the features, if they are to be standardized; the rows as the stages take them."""
         self.feature_means_ = self.feature_scales_ = None
         if self.standardize or (self.standardize is None and is_mostly_dense(X)):
             require_memory(
@@ -178,42 +258,19 @@ class SLDLClassifier(StagedPredictor, OnlineLearning):
                 self.memory_limit,
             )
             self.feature_means_, self.feature_scales_ = column_scales(X)
-        X = self._scaled(X)
-        held = None
-        calibrates = self.calibrate and self.target_kind_ != "classes" and self.ranker_ is None
-        order = rng.permutation(X.shape[0]) if calibrates or self.decoder_.needs_tuning else np.empty(0, np.intp)
-        if self.decoder_.needs_tuning:
-            held = order[:CALIBRATION_ROWS]
-        Z: Any
-        if self.decoder_.input_kind == "features":
-            self.embedding_, self.mapping_, Z = None, None, X
-        else:
-            # With a ranker every row is left out once; its leverage tells what code it would then have.
-            Z = self._fit_codes(X, Y, held if self.ranker_ is None else np.arange(X.shape[0]))
-            if held is not None and self.mapping_.held_rows_ is not None:
-                held = self.mapping_.held_rows_
-        codes = self._rows_to_decode(X)
-        self.decoder_.fit(codes, Y)
-        if held is not None:
-            self.decoder_.tune(self._left_out_rows(codes, Z, held), held, codes)
-        self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
-        if self.ranker_ is not None:
-            left_out = codes if self.mapping_ is None else self._left_out_rows(codes, Z, np.arange(X.shape[0]))
-            self._fit_ranker(self.ranker_, X, left_out, codes, Y, rng)
-        if calibrates:
-            self.calibration_ = self._calibrated(X, Z, Y, order)
+        return self._scaled(X)
 
     def _fit_codes(self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None) -> Any:
-        """Fit stages 1 and 2; returns the targets of the training rows."""
+        """Fit embedding and mapping; returns the targets of the training rows, (n_samples, n_components)."""
+        report = progress_callback(self.progress)
         if not isinstance(self.embedding, FrozenEstimator):
-            self.embedding_.fit(Y, progress=self._on_progress, memory_limit=self.memory_limit)
+            self.embedding_.fit(Y, progress=report, memory_limit=self.memory_limit)
         Z = self.embedding_.transform(Y)
-        n_nonzeros = X.nnz if sparse.issparse(X) else X.size
-        self._lean_mapping(self.mapping_, (*X.shape, n_nonzeros, Z.shape[1]))
-        self.mapping_.fit(X, Z, leverage_of=held, progress=self._on_progress)
+        self._lean_mapping(self.mapping_, (*X.shape, _n_nonzeros(X), Z.shape[1]))
+        self.mapping_.fit(X, Z, leverage_of=held, progress=report)
         return Z
 
-    def _left_out_rows(self, codes: Any, Z: Any, rows: NDArray[np.integer]) -> Any:
+    def _left_out_codes(self, codes: Any, Z: Any, rows: NDArray[np.integer]) -> Any:
         """Training rows as they look to a mapping that never saw them, with targets ``Z`` of all rows."""
         own = codes[rows]
         if self.mapping_ is None:
@@ -222,195 +279,21 @@ class SLDLClassifier(StagedPredictor, OnlineLearning):
             return CodedRows(self.mapping_.leave_one_out(own.codes, Z[rows], rows), own.features)
         return self.mapping_.leave_one_out(own, Z[rows], rows)
 
-    def _fit_ranker(
-        self,
-        ranker: LinearRanker,
-        X: Any,
-        left_out: Any,
-        codes: Any,
-        Y: sparse.csr_array,
-        rng: np.random.RandomState,
-    ) -> None:
-        """Train the ranker on left-out candidates, and calibrate its scores on the rows that it held out."""
-        ranker.check_parameters()
-        shape = (Y.shape[0], min(ranker.n_candidates, Y.shape[1]))
+    def _fit_ranker(self, X: Any, codes: Any, Z: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> None:
+        """Train the ranker on the candidates that every training row gets while it is left out."""
+        self.ranker_.check_parameters()
+        left_out = codes if Z is None else self._left_out_codes(codes, Z, np.arange(X.shape[0]))
+        shape = (Y.shape[0], min(self.ranker_.n_candidates, Y.shape[1]))
         labels, votes = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32)
-        for start in range(0, shape[0], self._rows_at_once()):
-            rows = np.arange(start, min(start + self._rows_at_once(), shape[0]))
-            part = slice(start, start + len(rows))
-            labels[part], votes[part] = self.decoder_.loo_candidates(left_out[part], rows, codes, Y, shape[1])
-        ranker.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng)
-        if self.calibrate and self.target_kind_ != "classes":
-            held = ranker.held_rows_
-            scores = self._as_sparse(ranker.held_labels_, ranker.held_scores_)
-            self.calibration_ = ScoreCalibration().fit(scores, Y[held])
-        ranker.forget_held_rows()
+        rows = np.arange(shape[0])
+        for part in gen_batches(len(rows), self._rows_at_once()):
+            labels[part], votes[part] = self.decoder_.loo_candidates(left_out[part], rows[part], codes, Y, shape[1])
+        self.ranker_.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng)
 
-    # Several configurations of the same rows
-
-    def with_default_stages(self) -> Self:
-        """A copy in which embedding, mapping and decoder are given, so that their parameters can be set by name."""
-        defaults = {"embedding": GaussianLabelEmbedding, "mapping": RidgeMapping, "decoder": NeighborDecoder}
-        missing = {name: make() for name, make in defaults.items() if getattr(self, name) is None}
-        return clone(self).set_params(**missing)
-
-    def embedding_path(self, y: Any, *, n_steps: Sequence[int] | None = None) -> list[LabelEmbedding]:
-        """The fitted label embeddings of this classifier for several numbers of descent steps, from one descent.
-
-        Wrapped in scikit-learn's ``FrozenEstimator`` and given as ``embedding``, each of them makes :meth:`fit` learn
-        what it would learn with that number of steps, on these rows or on part of them.
-
-        Parameters
-        ----------
-        y : indicator of shape (n_samples, n_labels)
-        n_steps : sequence of int, optional
-            Ascending. By default the number of steps of the embedding: then the list holds one.
-
-        Examples
-        --------
-        >>> from sklearn.frozen import FrozenEstimator
-        >>> from pysldl import make_sldl
-        >>> from pysldl.datasets import make_asymmetric_multilabel
-        >>> data = make_asymmetric_multilabel(random_state=0)
-        >>> clf = make_sldl("paper", embedding__n_components=4)
-        >>> short, long = clf.embedding_path(data.Y, n_steps=(5, 10))
-        >>> clf.set_params(embedding=FrozenEstimator(long)).fit(data.X, data.Y).embedding_ is long
-        True
-        """
-        Y = as_indicator(y)
-        embedding = self._seeded(self._stages(*Y.shape)[0], check_random_state(self.random_state))
-        with use_device(self.device):
-            if n_steps is None:
-                return [embedding.fit(Y, progress=self.progress, memory_limit=self.memory_limit)]
-            return list(embedding.fit_path(Y, n_steps=tuple(n_steps), memory_limit=self.memory_limit))
-
-    def predict_topk_path(
-        self, X: Any, k: int = 5, *, n_neighbors: Sequence[int]
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """The k best labels of every row for several numbers of neighbors, from one search.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features), or list of str
-            All rows are searched before the first answer, and what was found is kept until the last.
-        k : int
-        n_neighbors : sequence of int
-            None of them above the number that the classifier was fitted with. The decoder must have a
-            ``has_neighbor_path``, and no ranker may follow it: others depend on the number of neighbors in ``fit``.
-
-        Yields
-        ------
-        labels, scores
-            For each number of neighbors what :meth:`predict_topk` gives after a fit with it.
-        """
-        X = self._features(X, reset=False)
-        if self.ranker_ is not None or not self.decoder_.has_neighbor_path:
-            raise DataError("This model was fitted for one number of neighbors: fit it again with each of them.")
-        unseen = self.label_counts_ == 0
-        block = self._rows_at_once()
-        with use_device(self.device), fixed_order_blas():
-            paths = [
-                self.decoder_.scores_path(self._rows_to_decode(self._scaled(X[start : start + block])), n_neighbors)
-                for start in range(0, X.shape[0], block)
-            ]
-        for _ in n_neighbors:
-            with use_device(self.device), fixed_order_blas():  # not while the caller has its turn
-                found = [top_k(without_unseen(next(path), unseen), k) for path in paths]
-            yield np.concatenate([labels for labels, _ in found]), np.concatenate([best for _, best in found])
-
-    def codes(self, X: Any) -> NDArray[np.float32]:
-        """Latent codes of rows, of shape (n_samples, n_components)."""
-        if self.mapping_ is None:
-            raise DataError("This model works on the features themselves and has no latent codes.")
-        return self.mapping_.predict(self._scaled(self._features(X, reset=False)))
-
-    # Memory and files
-
-    def estimate_memory(
-        self, n_samples: int, n_features: int, n_labels: int, n_nonzeros: int, *, n_pairs: int | None = None
-    ) -> dict[str, int]:
-        """Bytes each stage needs at its peak, beside the input; fitting refuses when the largest is not available.
-
-        Parameters
-        ----------
-        n_samples, n_features, n_labels : int
-        n_nonzeros : int
-            Stored entries of X.
-        n_pairs : int, optional
-            Pairs of labels that share a row; see :meth:`pysldl.embedding.base.LabelEmbedding.memory`.
-        """
-        embedding, mapping, decoder, ranker = self._stages(n_samples, n_labels)
-        mapping = self._lean_mapping(
-            clone(mapping), (n_samples, n_features, n_nonzeros, getattr(embedding, "n_components", n_labels))
-        )
-        width = getattr(embedding, "n_components", n_labels)
-        codes = 4 * n_samples * width
-        stages = {"decoder": 12 * n_nonzeros}
-        if decoder.input_kind != "features":
-            stages = {
-                "embedding": embedding.memory(n_labels, n_pairs=n_pairs, limit=self.memory_limit),
-                "mapping": codes + mapping.memory(n_samples, n_features, n_nonzeros, width),
-                "decoder": codes + decoder.memory(n_samples, width, n_labels),
-            }
-            if decoder.input_kind == "both":
-                stages["decoder"] += 24 * n_nonzeros
-        if ranker is not None:
-            stages["ranker"] = ranker.memory(n_samples, n_features)
-        return stages
-
-    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the model folder; see :func:`pysldl.persistence.save_model`."""
-        from pysldl.persistence import save_model
-
-        save_model(self, path, overwrite=overwrite)
-
-    # Machinery
-
-    def _stages(self, n_samples: int, n_labels: int) -> tuple[Any, Any, Any, Any]:
-        """Embedding, mapping, decoder and ranker for a problem of that size, as given or by default."""
-        embedding, mapping, decoder, ranker = (
-            stage_for(stage, n_samples, n_labels) for stage in (self.embedding, self.mapping, self.decoder, self.ranker)
-        )
-        return (
-            GaussianLabelEmbedding() if embedding is None else embedding,
-            RidgeMapping() if mapping is None else mapping,
-            NeighborDecoder() if decoder is None else decoder,
-            ranker,
-        )
-
-    def _seeded(self, stage: Any, rng: np.random.RandomState) -> Any:
-        """A fresh copy of a stage, with a seed of its own where it has none."""
-        fresh = clone(stage)
-        seed = int(rng.randint(2**31 - 1))
-        if "random_state" in fresh.get_params(deep=False) and fresh.random_state is None:
-            fresh.set_params(random_state=seed)
-        return fresh
-
-    def _require_memory(self, X: Any, Y: sparse.csr_array) -> None:
-        advice = {
-            "embedding": "Use a smaller n_components or RandomLabelEmbedding, or raise memory_limit.",
-            "mapping": "Use a smaller n_components, solver='cg', which needs least, or raise memory_limit.",
-            "decoder": "Use a smaller n_components.",
-            "ranker": "Use fewer n_candidates.",
-        }
-        n_pairs = int(np.sum(np.diff(Y.indptr).astype(np.int64) ** 2))
-        n_nonzeros = X.nnz if sparse.issparse(X) else X.size
-        estimate = self.estimate_memory(X.shape[0], X.shape[1], Y.shape[1], n_nonzeros, n_pairs=n_pairs)
-        for stage, needed in estimate.items():
-            require_memory(needed, f"The {stage} stage for {Y.shape[1]} labels", advice[stage], self.memory_limit)
-
-    def _lean_mapping(self, mapping: RidgeMapping, sizes: tuple[int, int, int, int]) -> RidgeMapping:
-        """``mapping``, with conjugate gradients where ``"auto"`` would take a solver that does not fit into memory."""
-        if self.online:
-            mapping.set_params(keep_normal_equations=True)
-        if mapping.solver == "auto" and not mapping.positive:
-            codes = 4 * sizes[0] * sizes[3]
-            if not fits_in_memory(codes + mapping.memory(*sizes), self.memory_limit):
-                mapping.set_params(solver="cg")
-        return mapping
-
-    def _online_features(self, X: Any) -> Any:
-        return self._scaled(self._features(X, reset=False))
+    def _calibrated_by_ranker(self, Y: sparse.csr_array) -> ScoreCalibration:
+        """Threshold and probabilities from the rows that the ranker held out."""
+        scores = self._as_sparse(self.ranker_.held_labels_, self.ranker_.held_scores_)
+        return ScoreCalibration().fit(scores, Y[self.ranker_.held_rows_])
 
     def _calibrated(self, X: Any, Z: Any, Y: sparse.csr_array, order: NDArray[np.integer]) -> ScoreCalibration:
         """Threshold and probabilities from training rows that were held out, drawn by the permutation ``order``.
@@ -424,24 +307,16 @@ class SLDLClassifier(StagedPredictor, OnlineLearning):
             warnings.simplefilter("ignore", SLDLWarning)  # said once, for all rows
             for held in self._rows_to_hold_out(order):
                 rows.append(held)
+                parts = [held[part] for part in gen_batches(len(held), self._rows_at_once())]
                 if self.mapping_ is None:
-                    scores += [self.decoder_.loo_scores(X[part], part, X, Y) for part in self._blocks(held)]
+                    scores += [self.decoder_.loo_scores(X[part], part, X, Y) for part in parts]
                     continue
                 others = np.sort(np.setdiff1d(order, held))
                 mapping = self._mapping_of(X[others], Z[others])
                 decoder = copy(self.decoder_).fit(self._rows_to_decode(X[others], mapping), Y[others])
-                scores += [decoder.scores(self._rows_to_decode(X[part], mapping)) for part in self._blocks(held)]
+                scores += [decoder.scores(self._rows_to_decode(X[part], mapping)) for part in parts]
         stacked = sparse.vstack(scores, format="csr") if sparse.issparse(scores[0]) else np.concatenate(scores)
         return ScoreCalibration().fit(stacked, Y[np.concatenate(rows)])
-
-    def _mapping_of(self, X: Any, Z: Any) -> RidgeMapping:
-        """The mapping fitted to some of the training rows, by iteration from the weights it has where it iterates."""
-        if self.mapping_.solver_ != "cholesky" and not self.mapping_.early_stopping:
-            warm: RidgeMapping = copy(self.mapping_)
-            warm.normal_equations_ = None
-            return warm.update(X, Z)
-        fresh: RidgeMapping = clone(self.mapping_)
-        return fresh.set_params(alpha=self.mapping_.alpha_, keep_normal_equations=False).fit(X, Z)
 
     def _rows_to_hold_out(self, order: NDArray[np.integer]) -> list[NDArray[np.integer]]:
         """Sets of rows to hold out, one after the other."""
@@ -451,7 +326,162 @@ class SLDLClassifier(StagedPredictor, OnlineLearning):
         n_sets = min(len(order) // size, max(1, round(ENOUGH_CALIBRATION_ROWS / size)))
         return [order[start * size : (start + 1) * size] for start in range(n_sets)]
 
-    def _blocks(self, rows: NDArray[np.integer]) -> list[NDArray[np.integer]]:
-        """``rows`` in parts of bounded memory."""
-        size = self._rows_at_once()
-        return [rows[start : start + size] for start in range(0, len(rows), size)]
+    def _mapping_of(self, X: Any, Z: Any) -> RidgeMapping:
+        """The mapping fitted to some of the training rows, by iteration from the weights it has where it iterates."""
+        if self.mapping_.solver_ != "cholesky" and not self.mapping_.early_stopping:
+            warm: RidgeMapping = copy(self.mapping_)
+            warm.normal_equations_ = None
+            return warm.update(X, Z)
+        fresh: RidgeMapping = clone(self.mapping_)
+        fresh.set_params(alpha=self.mapping_.alpha_, keep_normal_equations=False)
+        return fresh.fit(X, Z)
+
+    # Several configurations of the same rows
+
+    def with_default_stages(self) -> Self:
+        """Return a copy in which embedding, mapping and decoder are given, so that their parameters can be set."""
+        missing = {name: make() for name, make in DEFAULT_STAGES.items() if getattr(self, name) is None}
+        copied: Self = clone(self)
+        copied.set_params(**missing)
+        return copied
+
+    def embedding_path(self, y: Any, *, n_steps: Sequence[int] | None = None) -> list[LabelEmbedding]:
+        """Fit the label embedding for several numbers of descent steps, in one descent.
+
+        Wrapped in scikit-learn's ``FrozenEstimator`` and given as ``embedding``, each of them makes :meth:`fit` learn
+        what it would learn with that number of steps, on these rows or on part of them.
+
+        Parameters
+        ----------
+        y : indicator of shape (n_samples, n_labels)
+        n_steps : sequence of int, optional
+            Ascending. By default the number of steps of the embedding: then the list holds one.
+
+        Returns
+        -------
+        list of fitted label embeddings
+
+        Examples
+        --------
+        >>> from sklearn.frozen import FrozenEstimator
+        >>> from pysldl import make_sldl
+        >>> from pysldl.datasets import make_asymmetric_multilabel
+        >>> data = make_asymmetric_multilabel(random_state=0)
+        >>> clf = make_sldl("paper", embedding__n_components=4)
+        >>> short, long = clf.embedding_path(data.Y, n_steps=(5, 10))
+        >>> clf.set_params(embedding=FrozenEstimator(long)).fit(data.X, data.Y).embedding_ is long
+        True
+        """
+        Y = as_indicator(y)
+        embedding = _seeded(self._stages(*Y.shape)[0], check_random_state(self.random_state))
+        with use_device(self.device):
+            if n_steps is None:
+                report = progress_callback(self.progress)
+                return [embedding.fit(Y, progress=report, memory_limit=self.memory_limit)]
+            return list(embedding.fit_path(Y, n_steps=tuple(n_steps), memory_limit=self.memory_limit))
+
+    def predict_topk_path(
+        self, X: Any, k: int = 5, *, n_neighbors: Sequence[int]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Yield the k best labels of every row for several numbers of neighbors, from one search.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+            All rows are searched before the first answer, and what was found is kept until the last.
+        k : int
+        n_neighbors : sequence of int
+            None of them above the number that the classifier was fitted with. The decoder must have a
+            ``has_neighbor_path``, and no ranker may follow it: others depend on the number of neighbors in ``fit``.
+
+        Yields
+        ------
+        labels, scores
+            For each number of neighbors what :meth:`predict_topk` gives after a fit with it.
+        """
+        X = self._features(X)
+        if self.ranker_ is not None or not self.decoder_.has_neighbor_path:
+            raise DataError("This model was fitted for one number of neighbors: fit it again with each of them.")
+        with use_device(self.device), fixed_order_blas():
+            paths = [
+                self.decoder_.scores_path(self._rows_to_decode(self._scaled(X[rows])), n_neighbors)
+                for rows in gen_batches(X.shape[0], self._rows_at_once())
+            ]
+        for _ in n_neighbors:
+            with use_device(self.device), fixed_order_blas():  # not while the caller has its turn
+                found = [top_k(self._without_unseen(next(path)), k) for path in paths]
+            yield np.concatenate([labels for labels, _ in found]), np.concatenate([best for _, best in found])
+
+    # Memory and files
+
+    def estimate_memory(
+        self, n_samples: int, n_features: int, n_labels: int, n_nonzeros: int, *, n_pairs: int | None = None
+    ) -> dict[str, int]:
+        """Estimate the bytes each stage needs at its peak, beside the input; ``fit`` refuses what is not available.
+
+        Parameters
+        ----------
+        n_samples, n_features, n_labels : int
+        n_nonzeros : int
+            Stored entries of X.
+        n_pairs : int, optional
+            Pairs of labels that share a row; see :meth:`pysldl.embedding.base.LabelEmbedding.memory`.
+
+        Returns
+        -------
+        dict of str to int
+            By the name of the stage.
+        """
+        embedding, mapping, decoder, ranker = self._stages(n_samples, n_labels)
+        width = getattr(embedding, "n_components", n_labels)
+        codes = 4 * n_samples * width
+        stages = {"decoder": 12 * n_nonzeros}
+        if decoder.input_kind != "features":
+            mapping = self._lean_mapping(clone(mapping), (n_samples, n_features, n_nonzeros, width))
+            stages = {
+                "embedding": embedding.memory(n_labels, n_pairs=n_pairs, limit=self.memory_limit),
+                "mapping": codes + mapping.memory(n_samples, n_features, n_nonzeros, width),
+                "decoder": codes + decoder.memory(n_samples, width, n_labels),
+            }
+            if decoder.input_kind == "both":
+                stages["decoder"] += 24 * n_nonzeros
+        if ranker is not None:
+            stages["ranker"] = ranker.memory(n_samples, n_features)
+        return stages
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the model folder; see :func:`pysldl.persistence.save_model`."""
+        save_model(self, path, overwrite=overwrite)
+
+    def _stages(self, n_samples: int, n_labels: int) -> tuple[Any, Any, Any, Any]:
+        """Embedding, mapping, decoder and ranker for a problem of that size, as given or by default."""
+        stages = {
+            name: stage_for(getattr(self, name), n_samples, n_labels)
+            for name in ("embedding", "mapping", "decoder", "ranker")
+        }
+        for name, make in DEFAULT_STAGES.items():
+            stages[name] = make() if stages[name] is None else stages[name]
+        return stages["embedding"], stages["mapping"], stages["decoder"], stages["ranker"]
+
+    def _lean_mapping(self, mapping: RidgeMapping, sizes: tuple[int, int, int, int]) -> RidgeMapping:
+        """``mapping``, with conjugate gradients where ``"auto"`` would take a solver that does not fit into memory."""
+        if self.online:
+            mapping.set_params(keep_normal_equations=True)
+        if mapping.solver == "auto" and not mapping.positive:
+            codes = 4 * sizes[0] * sizes[3]
+            if not fits_in_memory(codes + mapping.memory(*sizes), self.memory_limit):
+                mapping.set_params(solver="cg")
+        return mapping
+
+
+def _seeded(stage: Any, rng: np.random.RandomState) -> Any:
+    """A fresh copy of a stage, with a seed of its own where it has none."""
+    fresh = clone(stage)
+    seed = int(rng.randint(2**31 - 1))
+    if "random_state" in fresh.get_params(deep=False) and fresh.random_state is None:
+        fresh.set_params(random_state=seed)
+    return fresh
+
+
+def _n_nonzeros(X: Any) -> int:
+    return int(X.nnz if sparse.issparse(X) else X.size)

@@ -1,9 +1,7 @@
-"""Learning that goes on: rows come and go after the fit, and labels that nobody had heard of join."""
+"""Incremental learning: rows, and labels with them, are added to a fitted classifier or taken out of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
-from functools import update_wrapper
-from types import MethodType
 from typing import Any, Self
 
 import numpy as np
@@ -11,20 +9,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
+from pysldl._utils.available_if import available_if
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.decoding.joint import CodedRows
 from pysldl.estimator.base import BaseLabelClassifier
-from pysldl.exceptions import DataError, NotOnlineError
+from pysldl.estimator.predictor import StagedPredictor
+from pysldl.exceptions import DataError
 from pysldl.inspection.snippets import excerpts
 from pysldl.preprocessing.frames import is_frame
-from pysldl.preprocessing.labels import (
-    as_classes,
-    as_indicator,
-    as_rows_of_names,
-    check_label_names,
-    indicator_of_names,
-)
+from pysldl.preprocessing.labels import as_classes, indicator_of_names
 from pysldl.preprocessing.text import as_texts
 from pysldl.ranking.extend import extend_ranker
 
@@ -33,27 +27,15 @@ __all__ = ["OnlineLearning"]
 FEWEST_ROWS = 2
 
 
-class _WhenOnline:
-    """A method that only a classifier made with ``online=True`` has, so that ``hasattr`` tells the truth."""
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self.method = method
-        update_wrapper(self, method)  # type: ignore[arg-type]
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is None:
-            return self.method
-        fitted_without = hasattr(instance, "n_samples_") and not hasattr(instance, "training_features_")
-        if not instance.online or fitted_without:
-            raise NotOnlineError(
-                f"{self.method.__name__} needs a {owner.__name__} that was made and fitted with online=True: only that "
-                "one keeps the features of its training rows."
-            )
-        return MethodType(self.method, instance)
+def _why_not_online(classifier: Any) -> str | None:
+    fitted_without = hasattr(classifier, "n_samples_") and not hasattr(classifier, "training_features_")
+    if classifier.online and not fitted_without:
+        return None
+    return "only one that was made and fitted with online=True keeps the features of its training rows."
 
 
-class OnlineLearning(BaseLabelClassifier):
-    """What ``online=True`` adds to a classifier.
+class OnlineLearning(StagedPredictor, BaseLabelClassifier):
+    """What ``online=True`` adds to a classifier in stages.
 
     Known labels keep their place in the latent space. The mapping and the neighbors become what a fit to the present
     rows with that embedding would make them. A ranker gets classifiers for new labels and keeps those it has; threshold
@@ -70,15 +52,11 @@ class OnlineLearning(BaseLabelClassifier):
     """
 
     online: bool
-    embedding_: Any
-    mapping_: Any
-    decoder_: Any
-    ranker_: Any
     training_features_: Any
     training_labels_: sparse.csr_array
     training_excerpts_: NDArray[np.object_]
 
-    @_WhenOnline
+    @available_if(_why_not_online)
     @single_threaded_blas
     def partial_fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> Self:
         """Learn from further rows; the first call is :meth:`fit`.
@@ -89,15 +67,15 @@ class OnlineLearning(BaseLabelClassifier):
         ----------
         X : array-like or sparse of shape (n_new, n_features), or texts, as :meth:`fit` takes them
         y : indicator of shape (n_new, n_labels), rows of label names, or array-like of shape (n_new,)
-            The labels Y. New names become new labels, behind the known ones. An indicator has the known labels as its
-            first columns, or columns in any order that ``label_names`` names. A new class of a classifier with one
-            class per row is refused.
+            New names become new labels, behind the known ones. An indicator has the known labels as its first columns,
+            or columns in any order that ``label_names`` names. A new class of a classifier with one class per row is
+            refused.
         label_names : sequence of str, optional
             Names of the columns of ``y``.
         """
         if not hasattr(self, "n_samples_"):
             return self.fit(X, y, label_names=label_names)
-        rows = _like(self.training_features_, self._online_features(X))
+        rows = _like(self.training_features_, self._scaled(self._features(X)))
         Y, names = self._joined_labels(y, label_names)
         check_consistent_length(rows, Y)
         said = self.__dict__.get("training_excerpts_")
@@ -112,7 +90,7 @@ class OnlineLearning(BaseLabelClassifier):
             self.training_excerpts_ = np.concatenate([said, more])
         return self
 
-    @_WhenOnline
+    @available_if(_why_not_online)
     @single_threaded_blas
     def remove_rows(self, rows: Any) -> Self:
         """Take training rows out: they no longer vote, and the mapping is as if they had never been.
@@ -139,16 +117,12 @@ class OnlineLearning(BaseLabelClassifier):
         return self
 
     def _keep_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        """Remember the training rows, if online; else forget those of an earlier fit."""
+        """Remember the training rows, if online; else drop those of an earlier fit."""
         for kept in ("training_features_", "training_labels_", "training_excerpts_"):
             self.__dict__.pop(kept, None)
         if self.online:
             self.training_features_ = as_int32_indices(sparse.csr_array(X)) if sparse.issparse(X) else X
             self.training_labels_ = Y
-
-    def _online_features(self, X: Any) -> Any:
-        """Validated features of new rows, as the mapping takes them."""
-        raise NotImplementedError
 
     def _learn(
         self,
@@ -160,7 +134,7 @@ class OnlineLearning(BaseLabelClassifier):
         removed: tuple[Any, Any] | None = None,
     ) -> None:
         """Bring the stages to the rows ``X`` and labels ``Y``. The model changes when all of them have succeeded."""
-        embedding, mapping, ranker = self.embedding_, self.mapping_, getattr(self, "ranker_", None)
+        embedding, mapping, ranker = self.embedding_, self.mapping_, self.ranker_
         codes = X
         if mapping is not None:
             embedding = copy(embedding).extend(Y)
@@ -175,66 +149,34 @@ class OnlineLearning(BaseLabelClassifier):
         else:
             # Every code moves with the mapping, so the neighbors are indexed anew: one product with the features.
             decoder.fit(codes, Y)
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
         if ranker is not None:
             before = np.pad(self.label_counts_, (0, Y.shape[1] - len(self.label_counts_)))
-            new = np.flatnonzero((before == 0) & (np.bincount(Y.indices, minlength=Y.shape[1]) > 0))
+            new = np.flatnonzero((before == 0) & (counts > 0))
             postings = getattr(decoder, "postings_", None)
-            self.ranker_ = extend_ranker(ranker, sparse.csr_array(X, dtype=np.float32), Y, new, postings)
-        self.embedding_, self.mapping_, self.decoder_ = embedding, mapping, decoder
-        self.label_names_ = names
-        self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1])
-        self.n_samples_ = Y.shape[0]
+            ranker = extend_ranker(ranker, sparse.csr_array(X, dtype=np.float32), Y, new, postings)
+        self.embedding_, self.mapping_, self.decoder_, self.ranker_ = embedding, mapping, decoder, ranker
+        self.label_names_, self.label_counts_, self.n_samples_ = names, counts, Y.shape[0]
         self._keep_rows(X, Y)
 
     def _joined_labels(self, y: Any, label_names: Sequence[str] | None) -> tuple[sparse.csr_array, NDArray[Any]]:
         """Labels of new rows over the known labels and, behind them, the new ones; the names of all."""
         known = self.label_names_
         if self.target_kind_ == "classes":
-            return _known_classes(y, known), known
-        rows = as_rows_of_names(y)
-        if rows is not None:
-            new = sorted({name for row in rows for name in row} - set(known.tolist()))
-            names = np.concatenate([known, np.array(new, dtype=np.str_)]) if new else known
-            return indicator_of_names(rows, names), names
+            return indicator_of_names([[value] for value in as_classes(y).tolist()], known), known
         if label_names is None and is_frame(y):
             label_names = [str(column) for column in y.columns]
-        Y = as_indicator(y)
-        if label_names is None:
-            return Y, self._names_of_columns(Y.shape[1])
-        given = check_label_names(label_names, Y.shape[1])
-        column = {name: position for position, name in enumerate(known.tolist())}
-        for name in given.tolist():
-            column.setdefault(name, len(column))
-        places = np.array([column[name] for name in given.tolist()], dtype=np.int32)
-        matched = sparse.csr_array((Y.data, places[Y.indices], Y.indptr), shape=(Y.shape[0], len(column)))
-        matched.sort_indices()
-        return matched, np.array(list(column), dtype=np.str_) if len(column) > len(known) else known
-
-    def _names_of_columns(self, n_columns: int) -> NDArray[Any]:
-        """Names of the columns of an indicator that came without: further numbers, where names are numbers."""
-        known = self.label_names_
-        if n_columns == len(known):
-            return known
-        numbered = np.arange(n_columns).astype(np.str_)
-        if n_columns > len(known) and np.array_equal(known, numbered[: len(known)]):
-            return numbered
+        Y, names = self._matched_labels(y, label_names)
+        if names is not None:
+            return Y, names
+        numbered = np.arange(Y.shape[1]).astype(np.str_)
+        if Y.shape[1] == len(known):
+            return Y, known
+        if Y.shape[1] > len(known) and np.array_equal(known, numbered[: len(known)]):
+            return Y, numbered
         raise DataError(
-            f"Y has {n_columns} columns, but the model knows {len(known)} labels: name the columns by label_names."
+            f"Y has {Y.shape[1]} columns, but the model knows {len(known)} labels: name the columns by label_names."
         )
-
-
-def _known_classes(y: Any, classes: NDArray[Any]) -> sparse.csr_array:
-    values = as_classes(y)
-    columns = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-    unknown = np.flatnonzero(classes[columns] != values)
-    if unknown.size:
-        raise DataError(
-            f"Row {unknown[0]} is of the class {values[unknown[0]]}, which this classifier does not know; with one "
-            "class per row, new classes need a new fit."
-        )
-    rows = np.arange(len(values) + 1)
-    ones = np.ones(len(values), dtype=np.float32)
-    return sparse.csr_array((ones, columns.astype(np.int32), rows), shape=(len(values), len(classes)))
 
 
 def _row_numbers(rows: Any, n_samples: int) -> NDArray[np.intp]:

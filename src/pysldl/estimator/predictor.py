@@ -1,9 +1,10 @@
-"""What a fitted classifier answers from its stages: the half of it that a service needs.
+"""The predicting half of the classifiers: from features to scores, labels, probabilities and reasons.
 
-Nothing here learns, and nothing here waits for scikit-learn. The classifiers inherit it;
-:func:`pysldl.persistence.load_predictor` makes it from a model folder on its own.
+Nothing here learns, and nothing here imports scikit-learn. The classifiers inherit it, and
+:func:`pysldl.persistence.load_predictor` builds it from a model folder on its own.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,52 +12,161 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.available_if import available_if
+from pysldl._utils.memory import require_memory
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.device import use_device
 from pysldl.backend.row_norms import l2_normalize
 from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
+from pysldl.decoding.base import LatentEvidence
 from pysldl.decoding.joint import CodedRows
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.exceptions import DataError
-from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor
+from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
+from pysldl.metrics.topk import top_k
 from pysldl.preprocessing.scaling import standardized
 
-__all__ = ["LabelPredictor", "StagedPredictor", "without_unseen"]
+__all__ = ["LabelLists", "LabelPredictor", "StagedPredictor", "why_no_codes"]
 
 BLOCK_BYTES = 128 << 20
 SPARSE_BLOCK = 4096
 LABELS_TO_COMPARE = 50_000  # with a name that is not known: a million would take seconds
 
 
+class LabelLists(list[list[str]]):
+    """Label names of every row; NumPy sees one object a row, so that ``cross_val_predict`` can join folds."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.object_]:
+        return np.fromiter(self, dtype=object, count=len(self))
+
+
 class LabelPredictor:
-    """Scores of rows in blocks of bounded memory, and labels by name. Features are expected to have been checked."""
+    """Labels, scores and probabilities of rows, in blocks of bounded memory; the base of all classifiers.
+
+    A subclass scores rows in ``_score_rows``. Features are expected to have been checked; the classifiers that learn
+    check them in ``_features``.
+    """
 
     label_names_: NDArray[Any]
     label_counts_: NDArray[Any]
+    target_kind_: str
     feature_names_: NDArray[Any] | None
     n_features_in_: int
     n_samples_: int
     vectorizer_: Any
     calibration_: ScoreCalibration | None
+    memory_limit: int | str | None = None
 
     def _score_rows(self, X: Any) -> Any:
-        """Scores of validated rows, (n_rows, n_labels): dense, or CSR where unstored labels are not predicted."""
+        """Scores of checked rows, (n_rows, n_labels): dense, or CSR where unstored labels are not predicted."""
         raise NotImplementedError
 
     def _rows_at_once(self) -> int:
         """Rows whose scores are held at the same time: dense ones, unless a subclass knows better."""
         return max(1, BLOCK_BYTES // (4 * len(self.label_names_)))
 
-    def _features(self, X: Any, *, reset: bool) -> Any:
-        """Features of rows; whoever is given them by strangers checks them here."""
+    def _features(self, X: Any) -> Any:
         return X
 
     def _require_fit(self) -> None:
-        """An error where the model was not fitted, which only one that learns can lack."""
+        """Raise an error where the model was not fitted, which only one that learns can lack."""
+
+    def score_blocks(self, X: Any) -> Iterator[Any]:
+        """Yield the scores of the rows ``X``, block by block.
+
+        Yields
+        ------
+        ndarray or csr_array of shape (n_rows, n_labels)
+            Labels without training rows are -inf in a dense block; what a CSR block does not store is not predicted.
+        """
+        self._require_fit()
+        yield from self._score_checked(self._features(X))
+
+    def predict_topk(
+        self, X: Any, k: int = 5, *, names: bool = False, proba: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the k best labels of every row, best first.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+        k : int
+        names : bool
+            Give names instead of columns of ``Y``.
+        proba : bool
+            Give calibrated probabilities instead of scores.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Columns of ``Y``, or names; -1, or the empty text, where a row has fewer labels.
+        scores : ndarray of shape (n_samples, k), float32
+            -inf (probability 0) where a row has fewer labels.
+        """
+        found = [top_k(block, k) for block in self.score_blocks(X)]
+        labels = np.concatenate([part for part, _ in found])
+        scores = np.concatenate([part for _, part in found])
+        if proba:
+            scores = self._fitted_calibration().probability(scores)
+        if not names:
+            return labels, scores
+        if self.target_kind_ == "classes":
+            raise DataError("names=True needs labels with names, but this model was fitted on one class per row.")
+        return np.where(labels >= 0, self.label_names_[labels], ""), scores
+
+    def predict_scores(self, X: Any, top: int = 100) -> sparse.csr_array:
+        """Return the scores of the ``top`` best labels of every row, CSR of shape (n_samples, n_labels)."""
+        self._require_fit()
+        return self._as_sparse(*self.predict_topk(X, min(top, len(self.label_names_))))
+
+    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        """Return the scores of all labels, dense of shape (n_samples, n_labels); refused past the memory limit.
+
+        A label that no training row carries gets the lowest score of its row, or 0 where that is lower. With two
+        classes (one-dimensional ``Y``) the difference of their scores, of shape (n_samples,), as in scikit-learn.
+        """
+        dense = self._dense_scores(X)
+        if self.target_kind_ == "classes" and dense.shape[1] == 2:
+            return np.asarray(dense[:, 1] - dense[:, 0])
+        return dense
+
+    def predict(self, X: Any) -> Any:
+        """Return the labels of every row, in the form ``fit`` was given.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_labels), list of lists of names, or ndarray of shape (n_samples,)
+            An indicator answers an indicator, names answer names (best first), classes answer classes. A label is
+            predicted where its score reaches the threshold that was learned on held-out training rows.
+        """
+        self._require_fit()
+        if self.target_kind_ == "classes":
+            labels, _ = self.predict_topk(X, 1)
+            return self.label_names_[labels.ravel()]
+        threshold = self._fitted_calibration().threshold_
+        blocks = [_labels_above(block, threshold) for block in self.score_blocks(X)]
+        if self.target_kind_ == "names":
+            return LabelLists(self.label_names_[row[row >= 0]].tolist() for labels in blocks for row in labels)
+        return sparse.vstack([self._as_sparse(labels, np.ones(labels.shape)) for labels in blocks], format="csr")
+
+    def predict_proba(self, X: Any, top: int | None = None) -> Any:
+        """Return calibrated probabilities, dense of shape (n_samples, n_labels), or CSR of the ``top`` best labels.
+
+        With one class per row the probabilities of a row sum to 1.
+        """
+        self._require_fit()
+        if top is not None:
+            return self._as_sparse(*self.predict_topk(X, min(top, len(self.label_names_)), proba=True))
+        if self.target_kind_ == "classes":
+            shares = np.maximum(self._dense_scores(X), 0.0).astype(np.float64) + 1e-12
+            return shares / shares.sum(axis=1, keepdims=True)
+        probabilities = self._fitted_calibration().probability(self._dense_scores(X))
+        probabilities[:, self.label_counts_ == 0] = 0.0
+        return probabilities
 
     def label_column(self, label: str | int) -> int:
-        """Column of a label given by name or by column; an unknown one is an error."""
+        """Return the column of a label given by name or by column; an unknown one is an error."""
         self._require_fit()
         if isinstance(label, (int, np.integer)):
             if 0 <= label < len(self.label_names_):
@@ -69,25 +179,63 @@ class LabelPredictor:
         return int(found[0])
 
     def _score_checked(self, X: Any) -> Iterator[Any]:
-        """Scores block by block of features that are known to be float32 or float64, finite, and CSR if sparse.
-
-        Labels without training rows are -inf (dense) or not stored (CSR).
-        """
+        """Scores, block by block, of features that are known to be float32 or float64, finite, and CSR if sparse."""
         block = self._rows_at_once()
-        unseen = self.label_counts_ == 0
         for start in range(0, X.shape[0], block):
-            yield without_unseen(self._score_rows(X if block >= X.shape[0] else X[start : start + block]), unseen)
+            yield self._without_unseen(self._score_rows(X if block >= X.shape[0] else X[start : start + block]))
+
+    def _without_unseen(self, scores: Any) -> Any:
+        """Scores in which labels without training rows cannot be predicted: dense ones are -inf, CSR has none."""
+        unseen = self.label_counts_ == 0
+        if not sparse.issparse(scores) and unseen.any():
+            scores[:, unseen] = -np.inf
+        return scores
+
+    def _dense_scores(self, X: Any) -> NDArray[np.float32]:
+        self._require_fit()
+        X = self._features(X)
+        require_memory(
+            4 * X.shape[0] * len(self.label_names_),
+            f"A dense score matrix of {X.shape[0]} rows and {len(self.label_names_)} labels",
+            "Use predict_topk or predict_scores, which keep only the best labels of each row.",
+            self.memory_limit,
+        )
+        blocks = []
+        for scores in self._score_checked(X):
+            block = scores.toarray() if sparse.issparse(scores) else scores
+            hidden = np.isneginf(block)
+            if hidden.any():
+                lowest = np.min(block, axis=1, where=~hidden, initial=0.0)
+                block = np.where(hidden, lowest[:, None], block)
+            blocks.append(np.asarray(block, dtype=np.float32))
+        return np.concatenate(blocks)
 
     def _as_sparse(self, labels: NDArray[np.integer], values: NDArray[Any]) -> sparse.csr_array:
         """CSR matrix of the labels that are not -1, with their values."""
         kept = labels >= 0
         indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        matrix = sparse.csr_array(
-            (values[kept].astype(np.float32), labels[kept], indptr),
-            shape=(len(labels), len(self.label_names_)),
-        )
+        shape = (len(labels), len(self.label_names_))
+        matrix = sparse.csr_array((values[kept].astype(np.float32), labels[kept], indptr), shape=shape)
         matrix.sort_indices()
         return matrix
+
+    def _fitted_calibration(self) -> ScoreCalibration:
+        self._require_fit()
+        if self.calibration_ is None:
+            raise DataError(
+                f"This {type(self).__name__} learned neither threshold nor probabilities: fit it with calibrate=True, "
+                "or use predict_topk, which needs neither."
+            )
+        return self.calibration_
+
+
+def why_no_codes(model: Any) -> str | None:
+    """Return why a model has no latent codes; None where it has."""
+    if hasattr(model, "mapping_"):
+        without = model.mapping_ is None
+    else:
+        without = getattr(model.decoder, "input_kind", None) == "features"
+    return "it works on the features themselves and has no latent codes." if without else None
 
 
 class StagedPredictor(LabelPredictor):
@@ -95,49 +243,26 @@ class StagedPredictor(LabelPredictor):
 
     normalize: bool
     device: str
-    feature_means_: NDArray[Any] | None = None  # as in a model that an earlier version saved
-    feature_scales_: NDArray[Any] | None = None
+    feature_means_: NDArray[Any] | None
+    feature_scales_: NDArray[Any] | None
     embedding_: Any
     mapping_: Any
     decoder_: Any
     ranker_: Any
 
-    def _rows_at_once(self) -> int:
-        """The scores of sparse decoders do not grow with the labels, and so neither does the number of their blocks."""
-        return SPARSE_BLOCK if self.decoder_.scores_are_sparse else super()._rows_at_once()
+    @available_if(why_no_codes)
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the latent codes of the rows ``X`` (Eq. 18), of shape (n_samples, n_components).
 
-    def _score_rows(self, X: Any) -> Any:
-        return self._score_scaled(self._scaled(X))
-
-    def _scaled(self, X: Any) -> Any:
-        """Standard features and rows of length 1, where asked for; rows of length 1, as of tf-idf, are not copied."""
-        if self.feature_means_ is not None:
-            X = standardized(X, self.feature_means_, self.feature_scales_)
-        return l2_normalize(X) if self.normalize else X
-
-    def _rows_to_decode(self, X: Any, mapping: Any = None) -> Any:
-        """What the decoder works on: features as they are, their codes, or both; codes of ``mapping``, if given."""
-        mapping = self.mapping_ if mapping is None else mapping
-        if mapping is None:
-            return X
-        codes = mapping.predict(X)
-        return CodedRows(codes, X) if self.decoder_.input_kind == "both" else codes
-
-    def _score_scaled(self, X: Any) -> Any:
-        with use_device(self.device), fixed_order_blas():
-            return self._score_through_stages(X)
-
-    def _score_through_stages(self, X: Any) -> Any:
-        codes = self._rows_to_decode(X)
-        if self.ranker_ is None:
-            return self.decoder_.scores(codes)
-        width = min(self.ranker_.n_candidates, len(self.label_names_))
-        rows = sparse.csr_array(X, dtype=np.float32)
-        return self._as_sparse(*self.ranker_.rank(rows, *self.decoder_.candidates(codes, width)))
+        A model whose decoder works on the features themselves has no codes, and no such method.
+        """
+        self._require_fit()
+        codes: NDArray[np.float32] = self.mapping_.predict(self._scaled(self._features(X)))
+        return codes
 
     @single_threaded_blas
     def explain(self, x: Any, label: str | int, *, top: int = 5) -> Explanation:
-        """Why one row gets its score for one label.
+        """Explain the score of one row for one label: the neighbors, the features, and how they add up.
 
         Parameters
         ----------
@@ -147,27 +272,22 @@ class StagedPredictor(LabelPredictor):
             Name or column.
         top : int
             Neighbors and features listed.
+
+        Returns
+        -------
+        Explanation
         """
         column = self.label_column(label)
-        X = self._scaled(self._features(_one_row(x), reset=False))
+        X = self._scaled(self._features(_one_row(x)))
         row = sparse.csr_array(X)
-        features, values = row.indices, row.data
-        if self.mapping_ is None:
-            evidence = self.decoder_.evidence(row, column)
-            by_feature, constant = evidence.direction[features], 0.0
-        else:
-            code = self._rows_to_decode(X)
-            evidence = self.decoder_.evidence(code if isinstance(code, CodedRows) else code[0], column)
-            by_feature = self.mapping_.coef_[features] @ evidence.direction
-            if evidence.feature_direction is not None:
-                by_feature = by_feature + evidence.feature_direction[features]
-            constant = float(self.mapping_.intercept_ @ evidence.direction)
+        evidence, weights, constant = self._evidence(X, row, column)
         score, meaning = evidence.score, evidence.meaning
         if self.ranker_ is not None:
             score = float(self._score_scaled(X)[0, column])
-            by_feature, constant = self.ranker_.terms(column, features)
+            weights, constant = self.ranker_.terms(column, row.indices)
             meaning = "linear score of the ranker"
-        terms = values * by_feature
+        terms = row.data * weights
+        total = float(terms.sum()) + constant
         largest = np.argsort(-np.abs(terms), kind="stable")[:top]
         calibration = self.calibration_
         return Explanation(
@@ -179,16 +299,18 @@ class StagedPredictor(LabelPredictor):
                 for vote in evidence.votes[:top]
             ),
             terms=tuple(
-                FeatureTerm(self._feature_name(features[i]), float(values[i]), float(terms[i])) for i in largest
+                FeatureTerm(self._feature_name(row.indices[i]), float(row.data[i]), float(terms[i])) for i in largest
             ),
-            terms_total=float(terms.sum()) + constant,
+            terms_total=total,
             terms_meaning=meaning,
+            parts=_sum_of(evidence, total) if self.ranker_ is None else _product_of(score, total),
+            parts_multiply=self.ranker_ is not None,
         )
 
     def label_relations(
         self, top: int | None = 20, *, label: str | int | None = None, per_label: int = 1, min_count: int = MIN_COUNT
     ) -> Relations:
-        """Directed relations between labels: "cloud implies sky", with the counts behind it and how sure it is.
+        """Return directed relations between labels ("cloud implies sky"), with counts and how sure they are.
 
         A model with Gaussians adds the divergence both ways. See :class:`~pysldl.inspection.relations.LabelRelation`
         for what each relation holds and when it is called an implication.
@@ -204,31 +326,65 @@ class StagedPredictor(LabelPredictor):
         min_count : int
             Labels on fewer training rows are left out.
         """
-        of = None if label is None else self.label_column(label)
         self._require_fit()
-        return label_relations(
-            self._training_labels(),
-            self.label_names_,
-            *self._gaussians(),
-            top=top,
-            per_label=per_label,
-            min_count=min_count,
-            of=of,
-        )
+        of = None if label is None else self.label_column(label)
+        Y, names = self._training_labels(), self.label_names_
+        return label_relations(Y, names, *self._gaussians(), top=top, per_label=per_label, min_count=min_count, of=of)
 
     def relation_finder(self) -> RelationFinder:
-        """What :meth:`label_relations` asks, for callers with many questions."""
+        """Return what :meth:`label_relations` asks, for callers with many questions."""
         self._require_fit()
         return RelationFinder(self._training_labels(), *self._gaussians())
 
+    def _rows_at_once(self) -> int:
+        """The scores of sparse decoders do not grow with the labels, and so neither does the number of their blocks."""
+        return SPARSE_BLOCK if self.decoder_.scores_are_sparse else super()._rows_at_once()
+
+    def _score_rows(self, X: Any) -> Any:
+        return self._score_scaled(self._scaled(X))
+
+    def _score_scaled(self, X: Any) -> Any:
+        with use_device(self.device), fixed_order_blas():
+            codes = self._rows_to_decode(X)
+            if self.ranker_ is None:
+                return self.decoder_.scores(codes)
+            width = min(self.ranker_.n_candidates, len(self.label_names_))
+            rows = sparse.csr_array(X, dtype=np.float32)
+            return self._as_sparse(*self.ranker_.rank(rows, *self.decoder_.candidates(codes, width)))
+
+    def _scaled(self, X: Any) -> Any:
+        """Standard features and rows of length 1, where asked for; rows of length 1, as of tf-idf, are not copied."""
+        if self.feature_means_ is not None:
+            X = standardized(X, self.feature_means_, self.feature_scales_)
+        return l2_normalize(X) if self.normalize else X
+
+    def _rows_to_decode(self, X: Any, mapping: Any = None) -> Any:
+        """What the decoder works on: features as they are, their codes, or both; codes of ``mapping``, if given."""
+        mapping = self.mapping_ if mapping is None else mapping
+        if mapping is None:
+            return X
+        codes = mapping.predict(X)
+        return CodedRows(codes, X) if self.decoder_.input_kind == "both" else codes
+
+    def _evidence(self, X: Any, row: sparse.csr_array, column: int) -> tuple[LatentEvidence, NDArray[Any], float]:
+        """Evidence of the decoder, and its linear part as weights of the features of ``row`` and a constant."""
+        if self.mapping_ is None:
+            evidence = self.decoder_.evidence(row, column)
+            return evidence, evidence.direction[row.indices], 0.0
+        code = self._rows_to_decode(X)
+        evidence = self.decoder_.evidence(code if isinstance(code, CodedRows) else code[0], column)
+        weights = self.mapping_.coef_[row.indices] @ evidence.direction
+        if evidence.feature_direction is not None:
+            weights = weights + evidence.feature_direction[row.indices]
+        return evidence, weights, float(self.mapping_.intercept_ @ evidence.direction)
+
     def _gaussians(self) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
         """Means and log-variances of the labels, or None twice."""
-        log_variances = getattr(getattr(self, "embedding_", None), "log_variances_", None)
+        log_variances = getattr(self.embedding_, "log_variances_", None)
         return (None, None) if log_variances is None else (self.embedding_.components_, log_variances)
 
     def _training_labels(self) -> sparse.csr_array:
-        decoder = self.decoder_
-        neighbors = getattr(decoder, "neighbors_", decoder)
+        neighbors = getattr(self.decoder_, "neighbors_", self.decoder_)
         if not hasattr(neighbors, "Y_"):
             raise DataError("This needs a decoder with neighbors, which keeps the labels of the training rows.")
         return neighbors.Y_
@@ -241,11 +397,32 @@ class StagedPredictor(LabelPredictor):
         return f"feature {column}" if self.feature_names_ is None else str(self.feature_names_[column])
 
 
-def without_unseen(scores: Any, unseen: NDArray[np.bool_]) -> Any:
-    """Scores in which labels without training rows cannot be predicted: dense ones are -inf, CSR has none of them."""
-    if not sparse.issparse(scores) and unseen.any():
-        scores[:, unseen] = -np.inf
-    return scores
+def _labels_above(scores: Any, threshold: float) -> NDArray[np.int64]:
+    """Labels that score at least ``threshold``, best first, (n_rows, the most of a row); -1 where a row has fewer."""
+    if sparse.issparse(scores):
+        n_before = np.concatenate([[0], np.cumsum(scores.data >= threshold)])
+        n_above = np.diff(n_before[scores.indptr])
+    else:
+        n_above = np.count_nonzero(scores >= threshold, axis=1)
+    labels, best = top_k(scores, max(1, int(n_above.max(initial=0))))
+    return np.where(best >= threshold, labels, -1)
+
+
+def _sum_of(evidence: LatentEvidence, linear: float) -> tuple[ScorePart, ...]:
+    """The parts of a decoder's score, which add up to it; those that are zero are left out."""
+    votes = sum(vote.contribution for vote in evidence.votes)
+    read_out = linear if evidence.terms_in_score else 0.0
+    parts = {"neighbors": votes, "linear read-out": read_out, "label prior": evidence.score - votes - read_out}
+    least = 1e-5 * max(abs(evidence.score), abs(votes), abs(read_out))
+    return tuple(ScorePart(name, value) for name, value in parts.items() if abs(value) > least)
+
+
+def _product_of(score: float, linear: float) -> tuple[ScorePart, ...]:
+    """The factors of a ranker's score; none where the label was no candidate."""
+    sigmoid = 0.5 * (1.0 + math.tanh(linear))
+    if score == 0.0 or sigmoid == 0.0:
+        return ()
+    return ScorePart("linear classifier, sigmoid(2 s)", sigmoid), ScorePart("neighbors", score / sigmoid)
 
 
 def _one_row(x: Any) -> Any:

@@ -15,12 +15,12 @@ __all__ = ["PRESETS", "make_sldl"]
 
 
 def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
-    """A classifier with named settings.
+    """Return a classifier with named settings.
 
     Parameters
     ----------
     preset : {"paper", "official", "blend", "fast", "accurate"}
-        ``"paper"``: the equations as printed, the embedding optimized until its loss stops falling.
+        ``"paper"``: the equations as printed.
         ``"official"``: what the authors' code does instead: the hinge with the opposite sign, the reversed KL
         divergence, fifty steps of AdamW, an intercept and nonnegative weights in the ridge regression.
         ``"blend"``: counted co-occurrence, and votes mixed with a linear read-out. For up to a few thousand features.
@@ -42,9 +42,10 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         raise DataError(f"There is no preset {preset!r}; choose one of {', '.join(sorted(PRESETS))}.")
     classifier = PRESETS[preset]()
     try:
-        return classifier.set_params(**overrides)
+        classifier.set_params(**overrides)
     except ValueError as error:
         raise DataError(f"Preset {preset!r}: {error}") from error
+    return classifier
 
 
 def _paper() -> SLDLClassifier:

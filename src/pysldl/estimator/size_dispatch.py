@@ -1,8 +1,12 @@
 """One stage for small problems, another for large ones."""
 
-from typing import Any
+from numbers import Integral
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import Interval
+
+from pysldl._utils.validation import validate_parameters
 
 __all__ = ["SizeDispatch", "for_size", "stage_for"]
 
@@ -21,9 +25,20 @@ class SizeDispatch(BaseEstimator):
         Largest product of training rows and labels that is small.
     most_labels : int
         Most labels that are few.
+
+    Examples
+    --------
+    >>> from pysldl.decoding import FeatureNeighborDecoder, NeighborDecoder
+    >>> decoder = SizeDispatch(small=NeighborDecoder(), large=FeatureNeighborDecoder(), most_labels=10)
+    >>> stage_for(decoder, n_samples=100, n_labels=11)
+    FeatureNeighborDecoder()
     """
 
     _saved_state: tuple[str, ...] = ()
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "limit": [Interval(Integral, 0, None, closed="left")],
+        "most_labels": [Interval(Integral, 0, None, closed="left")],
+    }
 
     def __init__(self, small: Any = None, large: Any = None, *, limit: int = 1 << 25, most_labels: int = 1000) -> None:
         self.small = small
@@ -33,23 +48,16 @@ class SizeDispatch(BaseEstimator):
 
 
 def stage_for(stage: Any, n_samples: int, n_labels: int) -> Any:
-    """The stage to use for so many rows and labels.
-
-    Examples
-    --------
-    >>> stage_for(SizeDispatch("exact", "candidates", limit=1000), 100, 11)
-    'candidates'
-    >>> stage_for("exact", 100, 11)
-    'exact'
-    """
+    """Return the stage to use for so many rows and labels: ``stage`` itself, unless it is a :class:`SizeDispatch`."""
     if not isinstance(stage, SizeDispatch):
         return stage
+    validate_parameters(stage)
     small = n_labels <= stage.most_labels and n_samples * n_labels <= stage.limit
     return stage.small if small else stage.large
 
 
 def for_size(classifier: Any, n_samples: int, n_labels: int) -> Any:
-    """A copy of a classifier with the stages it would use for so many rows and labels, whatever it is fitted on."""
+    """Return a copy of a classifier with the stages it would use for so many rows and labels."""
     copy = clone(classifier)
     return copy.set_params(
         **{name: stage_for(value, n_samples, n_labels) for name, value in copy.get_params(deep=False).items()}

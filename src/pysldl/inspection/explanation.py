@@ -5,7 +5,7 @@ from html import escape
 
 from pysldl.inspection.display import bar, html_table
 
-__all__ = ["Explanation", "FeatureTerm", "Neighbor"]
+__all__ = ["Explanation", "FeatureTerm", "Neighbor", "ScorePart"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,14 @@ class FeatureTerm:
     contribution: float
 
 
+@dataclass(frozen=True)
+class ScorePart:
+    """One part of the score: where it comes from, and its value."""
+
+    name: str
+    value: float
+
+
 @dataclass(frozen=True, repr=False)
 class Explanation:
     """What stands behind one label of one row.
@@ -44,6 +52,10 @@ class Explanation:
     terms_total : float
     terms_meaning : str
         What that sum is.
+    parts : tuple of ScorePart
+        What the score is made of.
+    parts_multiply : bool
+        Whether the score is the product of the parts, as with a ranker, and not their sum.
     """
 
     label: str
@@ -53,9 +65,13 @@ class Explanation:
     terms: tuple[FeatureTerm, ...]
     terms_total: float
     terms_meaning: str
+    parts: tuple[ScorePart, ...] = ()
+    parts_multiply: bool = False
 
     def __str__(self) -> str:
         lines = [f"{self.label}: {self._verdict()}"]
+        if self.parts:
+            lines.append(f"  score = {self._parts_text()}")
         if self.neighbors:
             lines.append("  voted for by")
             for n in self.neighbors:
@@ -74,6 +90,8 @@ class Explanation:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         parts = [f"<p><b>{escape(self.label)}</b>: {self._verdict()}</p>"]
+        if self.parts:
+            parts.append(f"<p>score = {escape(self._parts_text())}</p>")
         if self.neighbors:
             most = max(abs(n.contribution) for n in self.neighbors)
             rows = [
@@ -88,6 +106,10 @@ class Explanation:
             title = f"{self.terms_meaning[:1].upper()}{self.terms_meaning[1:]}: {self.terms_total:.3f}, of which"
             parts.append(html_table(title, ("feature", "value", "term", ""), terms))
         return f"<div>{''.join(parts)}</div>"
+
+    def _parts_text(self) -> str:
+        sign = " × " if self.parts_multiply else " + "
+        return sign.join(f"{part.value:.3g} ({part.name})" for part in self.parts)
 
     def _verdict(self) -> str:
         sure = "" if self.probability is None else f", probability {self.probability:.2f}"

@@ -1,6 +1,6 @@
 """From the JSON tree, arrays and names back to a model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.exceptions import ModelFormatError
-from pysldl.persistence.registry import HOMES, find_class
+from pysldl.persistence.registry import find_class
 from pysldl.persistence.vectorizers import restore_vectorizer
 
 __all__ = ["TreeDecoder"]
@@ -31,8 +31,6 @@ class TreeDecoder:
         Whether to look at every index of a sparse matrix: one beyond its shape would make a product read outside of the
         array.
     """
-
-    homes: Sequence[str] = HOMES
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class TreeDecoder:
 
     def estimator(self, node: Mapping[str, Any]) -> Any:
         """The estimator of a node; only classes of the registry, their parameters and saved attributes."""
-        cls: Any = find_class(node["class"], self.homes)
+        cls: Any = find_class(node["class"])
         if cls is None:
             raise ModelFormatError(
                 f"{self.source}: holds a {str(node['class'])[:80]!r}, which is no class of this library. Is an extra "

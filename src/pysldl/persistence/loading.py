@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 from pysldl.exceptions import ModelFormatError
 from pysldl.persistence.decoding import TreeDecoder
 from pysldl.persistence.folder import existing
-from pysldl.persistence.manifest import ARRAYS, FORMAT_VERSION, MANIFEST, Manifest, load_raw, parse_manifest
+from pysldl.persistence.manifest import ARRAYS, FORMAT_VERSION, Manifest, load_raw, parse_manifest
 from pysldl.persistence.tensors import read_tensors
 
-__all__ = ["READERS", "load_model", "read_manifest", "read_model"]
+__all__ = ["load_model", "read_manifest", "read_model"]
 
 ATTEMPTS = 10
 
-Reader = Callable[[Path, Manifest, bool, bool, type[TreeDecoder]], Any]
 Result = TypeVar("Result")
 
 
@@ -42,7 +41,6 @@ def load_model(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool 
     ModelFormatError
         The folder is missing, damaged, foreign, or of a newer format.
     """
-
     return read_model(path, TreeDecoder, mmap=mmap, verify=verify)
 
 
@@ -54,7 +52,7 @@ def read_model(
     def load(folder: Path) -> Any:
         manifest = _manifest(folder, verify=verify)
         _check_files(folder, manifest, verify=verify)
-        return READERS[manifest.format_version](folder, manifest, mmap, verify, decoder)
+        return _build(folder, manifest, decoder, mapped=mmap, check_indices=verify)
 
     return _from_one_folder(Path(path), load)
 
@@ -99,16 +97,13 @@ def _manifest(folder: Path, *, verify: bool) -> Manifest:
     if type(version) is int and version > FORMAT_VERSION:
         needed = raw.get("required_library", raw.get("library_version"))
         raise ModelFormatError(
-            f"{folder}: is a model of format {version}, and this library reads formats up to {FORMAT_VERSION}. "
+            f"{folder}: is a model of format {version}, and this library reads format {FORMAT_VERSION}. "
             f"Install pysldl {needed} or newer."
         )
-    if version == 1 and type(version) is int:
+    if version != FORMAT_VERSION or type(version) is not int:
         raise ModelFormatError(
-            f"{folder}: is a model of format 1, from before the stages got their present names, and cannot be read. "
-            "Fit it again with this version."
+            f"{folder}: is a model of format {version!r}, and this library reads format {FORMAT_VERSION}. Fit it again."
         )
-    if type(version) is not int or version not in READERS:
-        raise ModelFormatError(f"{folder / MANIFEST}: says format {version!r}, which never was.")
     return parse_manifest(folder, raw, verify=verify)
 
 
@@ -129,9 +124,7 @@ def _check_files(folder: Path, manifest: Manifest, *, verify: bool) -> None:
             raise ModelFormatError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
-def _read_version2(
-    folder: Path, manifest: Manifest, mapped: bool, check_indices: bool, decoder: type[TreeDecoder]
-) -> Any:
+def _build(folder: Path, manifest: Manifest, decoder: type[TreeDecoder], *, mapped: bool, check_indices: bool) -> Any:
     try:
         arrays = read_tensors(folder / ARRAYS, mapped=mapped)
         strings = {name: json.loads((folder / name).read_bytes()) for name in manifest.files if name != ARRAYS}
@@ -143,7 +136,3 @@ def _read_version2(
         raise ModelFormatError(
             f"{folder}: does not describe a model that this library can build ({type(error).__name__}: {error})."
         ) from error
-
-
-# Readers of every format ever released; see the rule beside FORMAT_VERSION.
-READERS: dict[int, Reader] = {2: _read_version2}

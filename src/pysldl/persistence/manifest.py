@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,9 @@ __all__ = [
 FORMAT_NAME = "pysldl-model"
 
 # Raise the version when a reader of the present one could not read the folder, or would read it wrongly: a file or a
-# node of the tree is renamed, moved, added or given another meaning. Then keep the reader of the old version in
-# `loading.READERS`, add a golden folder under `tests/persistence/golden`, and set REQUIRED_LIBRARY to the release that
-# brings the new one. A new parameter or fitted attribute of a class does not need it: parameters absent from a
+# node of the tree is renamed, moved, added or given another meaning. Then write the golden folder under
+# `tests/persistence/golden` anew, and set REQUIRED_LIBRARY to the release that brings the new version. Once a format is
+# released, its reader stays. A new parameter or fitted attribute of a class does not need it: parameters absent from a
 # folder take their defaults.
 FORMAT_VERSION = 2
 REQUIRED_LIBRARY = "0.1.0"
@@ -91,22 +91,16 @@ class Manifest:
         return {name: _readable(node) for name, node in self.tree["params"].items()}
 
 
+# The key of each field in the JSON.
+_KEYS = {
+    field.name: {"model_class": "class", "tree": "model"}.get(field.name, field.name) for field in fields(Manifest)
+}
+
+
 def seal(manifest: Manifest) -> bytes:
-    """The bytes of ``manifest.json``, with a checksum of its own content, so that damage to it shows too."""
-    content = {
-        "format": FORMAT_NAME,
-        "format_version": manifest.format_version,
-        "library_version": manifest.library_version,
-        "required_library": manifest.required_library,
-        "created": manifest.created,
-        "class": manifest.model_class,
-        "n_labels": manifest.n_labels,
-        "n_features": manifest.n_features,
-        "n_bytes": manifest.n_bytes,
-        "files": {name: vars(record) for name, record in manifest.files.items()},
-        "extra": manifest.extra,
-        "model": manifest.tree,
-    }
+    """Return the bytes of ``manifest.json``, with a checksum of its own content, so that damage to it shows too."""
+    content = {"format": FORMAT_NAME} | {key: getattr(manifest, name) for name, key in _KEYS.items()}
+    content["files"] = {name: vars(record) for name, record in manifest.files.items()}
     return dump_json({**content, "sha256": _checksum(content)}, indent=1)
 
 
@@ -136,7 +130,7 @@ def load_raw(folder: Path) -> dict[str, Any]:
 
 
 def parse_manifest(folder: Path, raw: Mapping[str, Any], *, verify: bool) -> Manifest:
-    """The manifest of format 1, after checking that it is whole.
+    """Return the manifest, after checking that it is whole.
 
     Parameters
     ----------
@@ -152,22 +146,11 @@ def parse_manifest(folder: Path, raw: Mapping[str, Any], *, verify: bool) -> Man
     if verify and stated != _checksum(content):
         raise ModelFormatError(f"{path}: does not match its checksum: it was damaged or edited.")
     try:
+        values = {name: content[key] for name, key in _KEYS.items()}
         files = {name: FileRecord(**record) for name, record in content["files"].items()}
-        manifest = Manifest(
-            format_version=content["format_version"],
-            library_version=content["library_version"],
-            required_library=content["required_library"],
-            created=content["created"],
-            model_class=content["class"],
-            n_labels=content["n_labels"],
-            n_features=content["n_features"],
-            n_bytes=content["n_bytes"],
-            files=files,
-            extra=content["extra"],
-            tree=content["model"],
-        )
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFormatError(f"{path}: is incomplete ({error}).") from error
+    manifest = Manifest(**values | {"files": files})
     if ARRAYS not in files or not isinstance(manifest.tree, dict) or not isinstance(manifest.tree.get("params"), dict):
         raise ModelFormatError(f"{path}: is incomplete: it describes no model.")
     for name in files:

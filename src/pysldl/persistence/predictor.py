@@ -1,42 +1,42 @@
-"""Reading from a model folder what answers questions, and leaving out what only learns."""
+"""Reading from a model folder what predicts, and leaving out what only learns."""
 
 import os
 from collections.abc import Mapping
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
-from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import ModelFormatError
-from pysldl.mapping.linear_predictor import LinearPredictor
 from pysldl.persistence.decoding import TreeDecoder
 from pysldl.persistence.loading import load_model, read_model
-from pysldl.persistence.registry import find_class
+from pysldl.persistence.registry import home_of
 
 __all__ = ["load_predictor"]
 
-HALVES: dict[str, type] = {"SLDLClassifier": StagedPredictor, "RidgeMapping": LinearPredictor}
-# Of an embedding nothing but its arrays is asked any more.
-EMBEDDINGS = (
-    "GaussianLabelEmbedding",
-    "IdentityLabelEmbedding",
-    "RandomLabelEmbedding",
-    "SVDLabelEmbedding",
-    "VectorLabelEmbedding",
-)
+# The predicting half of a class; the estimator lies above this layer, so that it is named and not imported.
+HALVES = {
+    "SLDLClassifier": ("pysldl.estimator.predictor", "StagedPredictor"),
+    "RidgeMapping": ("pysldl.mapping.linear_predictor", "LinearPredictor"),
+}
 WHOLE = ("pysldl.decoding", "pysldl.neighbors", "pysldl.ranking", "pysldl.estimator.calibration")
-PARAMETERS = {"normalize", "device", "fit_intercept"}
+PARAMETERS = {"normalize", "device", "memory_limit", "fit_intercept"}
 ONLY_TO_LEARN = {"training_features_", "training_labels_", "normal_equations_"}
 
 
 class _WholeNeededError(Exception):
-    """The model holds something that has no answering half."""
+    """The model holds something that has no predicting half."""
 
 
 def load_predictor(path: str | os.PathLike[str]) -> Any:
-    """The answering half of a model, its arrays mapped and verified; the whole model where it has no halves.
+    """Load the predicting half of a model, its arrays mapped and verified; the whole model where it has no halves.
 
-    What it answers is what the whole model answers, to the bit. It does not wait for scikit-learn, which takes longer
-    than all else, unless the model holds a vectorizer.
+    What it predicts is what the whole model predicts, to the bit. It does not wait for scikit-learn, which takes longer
+    than all else, unless the model holds a vectorizer; so its features must have been checked.
+
+    Parameters
+    ----------
+    path : str or path
+        The model folder.
 
     Returns
     -------
@@ -49,20 +49,19 @@ def load_predictor(path: str | os.PathLike[str]) -> Any:
 
 
 class _Half(TreeDecoder):
-    """Builds the half that answers."""
-
-    homes = WHOLE
+    """Builds the half that predicts."""
 
     def estimator(self, node: Mapping[str, Any]) -> Any:
-        name = node["class"]
-        if name in EMBEDDINGS:
+        name, home = node["class"], home_of(node["class"]) or ""
+        if home.startswith("pysldl.embedding"):  # nothing but its arrays is asked any more
             return SimpleNamespace(**self._fitted(node))
         if name in HALVES:
-            half = HALVES[name]()
+            module, half = HALVES[name]
+            predictor = getattr(import_module(module), half)()
             params = {key: value for key, value in node["params"].items() if key in PARAMETERS}
-            vars(half).update(self._items(params) | self._fitted(node))
-            return half
-        if find_class(name, self.homes) is None:
+            vars(predictor).update(self._items(params) | self._fitted(node))
+            return predictor
+        if home and not home.startswith(WHOLE):
             raise _WholeNeededError(name)
         return super().estimator(node)
 

@@ -1,27 +1,41 @@
-"""The classes a model folder may be built from. A file never decides what is imported."""
+"""The classes a model folder may be built from. A file never decides what is imported: it names a row of this table."""
 
-import pkgutil
-from collections.abc import Iterator, Sequence
 from importlib import import_module
-from types import ModuleType
 from typing import Any, TypeVar
 
 from pysldl.exceptions import DataError, MissingDependencyError
 
-__all__ = ["find_class", "is_estimator", "name_of", "register_saveable"]
+__all__ = ["find_class", "home_of", "is_estimator", "name_of", "register_saveable"]
 
-# In the order they are searched: what is heavy to import comes last, and is imported only when nothing before it fits.
-HOMES = (
-    "pysldl.estimator.classifier",
-    "pysldl.estimator.size_dispatch",
-    "pysldl.embedding",
-    "pysldl.mapping",
-    "pysldl.decoding",
-    "pysldl.neighbors",
-    "pysldl.ranking",
-    "pysldl.estimator.calibration",
-    "pysldl.baselines",
-)
+# By the module that has them. Packages that import their classes when they are asked for stand for their modules.
+CLASSES = {
+    "pysldl.estimator.classifier": ("SLDLClassifier",),
+    "pysldl.estimator.size_dispatch": ("SizeDispatch",),
+    "pysldl.estimator.calibration": ("ScoreCalibration",),
+    "pysldl.embedding": (
+        *("GaussianLabelEmbedding", "IdentityLabelEmbedding", "RandomLabelEmbedding"),
+        *("SVDLabelEmbedding", "VectorLabelEmbedding"),
+    ),
+    "pysldl.mapping": ("RidgeMapping", "SharedFactorRidge"),
+    "pysldl.mapping.normal_equations": ("NormalEquations",),
+    "pysldl.decoding": (
+        *("BlendDecoder", "FeatureNeighborDecoder", "JointNeighborDecoder"),
+        *("LinearReadout", "NeighborDecoder"),
+    ),
+    "pysldl.neighbors": ("ExactIndex", "FaissIndex"),
+    "pysldl.ranking": ("LinearRanker",),
+    "pysldl.ranking.centroids": ("LabelCentroids",),
+    "pysldl.baselines": (
+        *("AdaBoostC2", "CLIF", "DELA", "DXML", "FLEM", "KDTEA", "PACA", "SLEEC"),
+        *("ClassBalancedLossClassifier", "DistributionBalancedLossClassifier", "FocalLossClassifier"),
+        *("FeatureNeighbors", "LabelPrior", "OneVsRestLogistic", "RidgeReadout"),
+    ),
+    "pysldl.baselines.adaboost_c2.kernel_ridge_chain": ("KernelRidgeChain",),
+    "pysldl.baselines.adaboost_c2.linear_chain": ("LinearChain",),
+    "pysldl.baselines.adaboost_c2.svm_chain": ("KernelChain",),
+    "pysldl.baselines.sleec.local_embedding": ("LocalEmbedding",),
+}
+HOMES = {name: module for module, names in CLASSES.items() for name in names}
 
 Class = TypeVar("Class", bound=type)
 
@@ -31,61 +45,60 @@ _registered: dict[str, type] = {}
 def register_saveable(cls: Class) -> Class:
     """Let models hold stages of your own class; usable as a decorator.
 
-    The class must be a scikit-learn estimator with ``_saved_state``, the names of its fitted attributes. It must
-    be registered before a model that holds it is saved, and again in the program that loads the model.
+    Parameters
+    ----------
+    cls : type
+        A scikit-learn estimator with ``_saved_state``, the names of its fitted attributes. It must be registered
+        before a model that holds it is saved, and again in the program that loads the model.
+
+    Returns
+    -------
+    type
+        The class itself.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator
+    >>> class Box(BaseEstimator):
+    ...     _saved_state = ("content_",)
+    >>> register_saveable(Box) is Box
+    True
     """
-    if not _is_saveable(cls):
+    if not is_estimator(cls) or not hasattr(cls, "_saved_state"):
         raise DataError(f"{cls.__name__} cannot be registered: it must be an estimator with a _saved_state.")
-    if find_class(cls.__name__) not in (None, cls):
+    if cls.__name__ in HOMES or _registered.get(cls.__name__, cls) is not cls:
         raise DataError(f"{cls.__name__} cannot be registered: another class has that name.")
     _registered[cls.__name__] = cls
     return cls
 
 
-def find_class(name: str, homes: Sequence[str] = HOMES) -> type | None:
-    """The class of that name in those parts of the library, or None where no saveable class has it."""
-    if name in _registered:
-        return _registered[name]
-    for module in _modules(homes):
-        cls = vars(module).get(name)
-        if _is_saveable(cls) and cls.__module__ == module.__name__:
-            return cls
-    return None
+def home_of(name: Any) -> str | None:
+    """Return the module of the library that defines the class of that name; None where none does."""
+    return HOMES.get(name) if isinstance(name, str) else None
+
+
+def find_class(name: Any) -> type | None:
+    """Return the class of that name; None where there is none, or an extra that it needs is not installed."""
+    home = home_of(name)
+    if home is None:
+        return _registered.get(name) if isinstance(name, str) else None
+    try:
+        found: type = getattr(import_module(home), name)
+    except (ModuleNotFoundError, MissingDependencyError):
+        return None
+    return found
 
 
 def is_estimator(cls: Any) -> bool:
-    """Whether a class has parameters as scikit-learn's estimators have them."""
+    """Return whether a class has parameters as scikit-learn's estimators have them."""
     return isinstance(cls, type) and hasattr(cls, "get_params")
 
 
 def name_of(cls: type) -> str:
-    """The name under which ``cls`` is saved; an error where loading could not find it again."""
+    """Return the name under which ``cls`` is saved; an error where loading could not find it again."""
     if find_class(cls.__name__) is not cls:
         raise DataError(
             f"{cls.__module__}.{cls.__qualname__} cannot be saved: it is not a class of the library. "
             "Register your own classes with pysldl.persistence.register_saveable."
         )
     return cls.__name__
-
-
-def _is_saveable(cls: Any) -> bool:
-    return is_estimator(cls) and hasattr(cls, "_saved_state")
-
-
-def _modules(homes: Sequence[str]) -> Iterator[ModuleType]:
-    for home in homes:
-        module = _import(home)
-        if module is None:
-            continue
-        yield module
-        for part in pkgutil.walk_packages(getattr(module, "__path__", ()), f"{home}."):
-            if (inner := _import(part.name)) is not None:
-                yield inner
-
-
-def _import(name: str) -> ModuleType | None:
-    """A module of the library, or None where it needs an extra that is not installed."""
-    try:
-        return import_module(name)
-    except (ModuleNotFoundError, MissingDependencyError):
-        return None

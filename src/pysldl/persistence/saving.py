@@ -91,8 +91,7 @@ def save_model(
 def _manifest(model: Any, tree: dict[str, Any], files: dict[str, FileRecord], extra: dict[str, Any]) -> Manifest:
     from pysldl import __version__  # the package itself imports this module's callers
 
-    names = getattr(model, "label_names_", None)
-    n_features = getattr(model, "n_features_in_", None)
+    names, n_features = getattr(model, "label_names_", None), getattr(model, "n_features_in_", None)
     return Manifest(
         format_version=FORMAT_VERSION,
         library_version=__version__,

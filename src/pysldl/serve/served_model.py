@@ -167,7 +167,7 @@ class ServedModel:
         only : sequence of int, optional
             Choose among these columns.
         """
-        found = [self._best(block, k, only) for block in self.classifier._score_checked(X)]
+        found = [self._best(block, k, only) for block in self.classifier.score_blocks(X)]
         labels = np.concatenate([part for part, _ in found])
         scores = np.concatenate([part for _, part in found])
         calibration = self.classifier.calibration_

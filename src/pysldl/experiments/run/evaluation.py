@@ -214,7 +214,7 @@ class _Shared:
             return None
         task = self.task
         targets, truth = embedding.transform(task.Y), embedding.transform(task.Y_new)
-        return theorem_terms(targets, task.Y, truth, task.Y_new, classifier.codes(task.X_new))
+        return theorem_terms(targets, task.Y, truth, task.Y_new, classifier.transform(task.X_new))
 
 
 def _set(classifier: SLDLClassifier, configuration: Configuration) -> SLDLClassifier:
