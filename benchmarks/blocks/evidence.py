@@ -3,13 +3,13 @@
 A record that was measured again is preferred to one in ``results/earlier``, and every block says which it used.
 """
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pysldl.experiments.csv_files import read_csv
 from pysldl.experiments.stats.published import read_published
 from pysldl.experiments.stats.results import Summary
 from records import RESULTS, read_rows
@@ -170,10 +170,10 @@ class Evidence:
         for name in self.export_names:
             export = self.export(name, selection)
             of_export: dict[tuple[str, str], list[Any]] = {}
-            for record in export.measurements.records:
+            for record in export.records:
                 of_export.setdefault((record.dataset, record.method), []).append(record)
             for key, records in of_export.items():
-                if len(records) == export.measurements.n_folds:
+                if len(records) == export.n_folds:
                     found.setdefault(key, records)
         return [record for records in found.values() for record in records]
 
@@ -182,8 +182,7 @@ class Evidence:
         kept = [name for name in names if self.export(name) is not None]
         rows = []
         for name in kept:
-            with (self.folder / "reproduction" / name / "runs.csv").open(encoding="utf-8", newline="") as file:
-                rows += list(csv.DictReader(file))
+            rows += [cells for _, cells in read_csv(self.folder / "reproduction" / name / "runs.csv")]
         return source(rows, "`, `".join(f"results/reproduction/{name}" for name in kept))
 
     @cached_property

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pysldl
 
-__all__ = ["environment", "library_versions", "processor_name", "run_id"]
-
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 FURTHER_LIBRARIES = ("numba", "torch")
 THREAD_VARIABLES = (
