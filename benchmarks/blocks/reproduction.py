@@ -28,12 +28,9 @@ def settings(evidence: Evidence, run: str = "paper") -> str:
         return (
             f"10 folds; c_hat in {c_hats}, k in 10, 20, ..., 100, at most 1,000 steps, chosen on 2,000 training rows."
         )
-    steps = getattr(protocol, "n_steps", ())
-    grid = [f"c_hat in {_grid(protocol.c_hats)}", *([f"n_steps in {_grid(steps)}"] if steps else [])]
-    grid.append(f"k in {_grid(protocol.ks)}")
+    grid = f"c_hat in {_grid(protocol.c_hats)}, n_steps in {_grid(protocol.n_steps)}, k in {_grid(protocol.ks)}"
     return (
-        f"{protocol.n_folds} folds; {', '.join(grid)}, chosen in each fold on as many tenths of its training rows as "
-        "hold "
+        f"{protocol.n_folds} folds; {grid}, chosen in each fold on as many tenths of its training rows as hold "
         f"{protocol.validation_rows:,} rows."
     )
 

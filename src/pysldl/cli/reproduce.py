@@ -92,11 +92,6 @@ class ExperimentOptions:
     device: str | None = None
     seed: int = 0
 
-    @property
-    def merged_folders(self) -> list[Path]:
-        """The folders of --merge."""
-        return [Path(word) for word in _words(self.merge) or ()]
-
     def protocol(self) -> "Protocol":
         """Return the protocol that these options describe."""
         from pysldl.experiments.run.protocol import N_STEPS, PAPER_C_HATS, PAPER_KS, Protocol
@@ -209,14 +204,7 @@ def reproduce(
     treatment = unseen_as_in_the_paper if report.unseen == "paper" else lambda _: report.unseen
     place = out if report.selection == "nested" else out / "as-published"
     summaries, found = write_outputs(
-        archive,
-        place,
-        report.selection,
-        treatment,
-        metrics,
-        published=published,
-        absent=absent,
-        failures=failures,
+        archive, place, report.selection, treatment, metrics, published=published, absent=absent, failures=failures
     )
     for failure in failures:
         fold = "" if failure.fold is None else f", fold {failure.fold}"
@@ -237,44 +225,42 @@ def _results(
     from pysldl.experiments.run.merge import merge_folders
     from pysldl.experiments.run.run_folder import open_run
 
-    methods, datasets = _words(experiment.methods), _words(experiment.datasets)
-    merged = experiment.merged_folders
-    if report.from_export is not None:
-        if report.report_only or report.export is not None or merged:
-            raise DataError("--from-export reads exported results: leave out --report-only, --export and --merge.")
-        return Archive.read(report.from_export).only(methods, datasets), [], []
-    if report.report_only:
-        if merged:
-            note(f"merged {merge_folders(out, merged)} finished configurations")
-        return Archive.of_run(open_run(out)).only(methods, datasets), [], []
-    run, absent = _run(out, experiment, methods, datasets)
-    return Archive.of_run(run), absent, run.failures
+    if report.from_export is None and not report.report_only:
+        run, absent = _run(out, experiment)
+        return Archive.of_run(run), absent, run.failures
+    if report.from_export is None:
+        if experiment.merge is not None:
+            note(f"merged {merge_folders(out, _paths(experiment.merge))} finished configurations")
+        archive = Archive.of_run(open_run(out))
+    elif report.report_only or report.export is not None or experiment.merge is not None:
+        raise DataError("--from-export reads exported results: leave out --report-only, --export and --merge.")
+    else:
+        archive = Archive.read(report.from_export)
+    return archive.only(_words(experiment.methods), _words(experiment.datasets)), [], []
 
 
-def _run(
-    out: Path, experiment: ExperimentOptions, methods: Sequence[str] | None, datasets: Sequence[str] | None
-) -> "tuple[Run, list[str]]":
+def _run(out: Path, experiment: ExperimentOptions) -> "tuple[Run, list[str]]":
     """Run the experiments with a bar; also the data sets without a local copy."""
     from pysldl.experiments.run.evaluation import configurations
     from pysldl.experiments.run.methods import find_methods
     from pysldl.experiments.run.runner import find_sources, run_experiment
 
     protocol = experiment.protocol()
-    chosen = find_methods(methods or DEFAULT_METHODS)
+    methods = find_methods(_words(experiment.methods) or DEFAULT_METHODS)
     folds = experiment.chosen_folds()
-    sources, absent = find_sources(datasets, experiment.data_dir)
+    sources, absent = find_sources(_words(experiment.datasets), experiment.data_dir)
     started = time.monotonic()
-    n_configurations = sum(len(configurations(method, protocol)) for method in chosen)
+    n_configurations = sum(len(configurations(method, protocol)) for method in methods)
     with _progress(n_configurations, len(folds)) as (plan, step):
         run = run_experiment(
-            chosen,
+            methods,
             sources,
             protocol,
             out,
             jobs=experiment.jobs,
             device=experiment.device,
             folds=folds,
-            merge=experiment.merged_folders,
+            merge=_paths(experiment.merge),
             on_plan=plan,
             on_step=step,
         )
@@ -291,14 +277,8 @@ def _progress(
     """A bar with the time left, in which data sets count by what they cost; without a terminal a line now and then."""
     terminal = Console(stderr=True)
     said = time.monotonic()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
+    done = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (*done, TextColumn("left"), TimeRemainingColumn())
     weights: dict[str, float] = {}
     with Progress(*columns, console=terminal, transient=True, disable=not terminal.is_terminal) as bars:
         bar = bars.add_task("reading the data", total=None)
@@ -327,14 +307,8 @@ def _print_results(
     summaries: "Sequence[Summary]", failures: "Sequence[Failure]", page: Path, holds: bool, report: ReportOptions
 ) -> None:
     if report.json:
-        print_json(
-            {
-                "summaries": [asdict(row) for row in summaries],
-                "failures": [asdict(failure) for failure in failures],
-                "check": holds if report.check else None,
-                "report": str(page),
-            }
-        )
+        told = {"summaries": list(map(asdict, summaries)), "failures": list(map(asdict, failures))}
+        print_json(told | {"check": holds if report.check else None, "report": str(page)})
         return
     if not report.check:
         _print_means(summaries)
@@ -350,9 +324,7 @@ def _print_means(rows: "Sequence[Summary]") -> None:
         listing = table(f"{metric}, percent", "data set", *methods, numbers=methods)
         for dataset in dict.fromkeys(row.dataset for row in rows):
             found = [cells.get((metric, dataset, method)) for method in methods]
-            listing.add_row(
-                dataset, *("-" if row is None else f"{row.mean:.2f} ± {row.std or 0.0:.2f}" for row in found)
-            )
+            listing.add_row(dataset, *("-" if r is None else f"{r.mean:.2f} ± {r.std or 0.0:.2f}" for r in found))
         console().print(listing)
 
 
@@ -387,6 +359,10 @@ def _print_check(found: "Sequence[Agreement]", *, quiet: bool = False) -> bool:
 
 def _words(text: str | None) -> list[str] | None:
     return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _paths(text: str | None) -> list[Path]:
+    return [Path(word) for word in _words(text) or ()]
 
 
 def _numbers(text: str | None, option: str, default: tuple[int, ...]) -> tuple[int, ...]:

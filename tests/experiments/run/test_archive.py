@@ -8,7 +8,7 @@ import pytest
 from small_world import CONSTANT, QUICK, SMALL, UNABLE, other_sldl, reproduce, run_small, small_file
 
 from pysldl.exceptions import DataError
-from pysldl.experiments.run.archive import Archive, export_results, read_export, select_configurations
+from pysldl.experiments.run.archive import Archive, export_results, select_configurations
 from pysldl.experiments.run.evaluation import PAPER_METRICS
 from pysldl.experiments.run.journal import Record
 from pysldl.experiments.run.methods import Method
@@ -119,7 +119,7 @@ def test_folders_that_do_not_belong_together_are_not_merged(source, tmp_path):
 def test_a_failing_method_is_simply_absent(source, tmp_path):
     run_small(source, tmp_path / "out", (CONSTANT, UNABLE))
     export_results(tmp_path / "out", tmp_path / "export")
-    assert {row.method for row in read_export(tmp_path / "export").summaries} == {"constant"}
+    assert {row.method for row in Archive.read(tmp_path / "export").measurements().summaries} == {"constant"}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_damaged_exports_are_one_clear_error(finished, tmp_path, file, harm, mes
     if harm is not None:
         (tmp_path / file).write_text(harm)
     with pytest.raises(DataError, match=message):
-        read_export(tmp_path)
+        Archive.read(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_line_that_makes_no_sense_is_named(finished, tmp_path, column, value):
         writer.writeheader()
         writer.writerows(rows)
     with pytest.raises(DataError, match=r"folds.csv, line 3: not a line of an export \(.+\)"):
-        read_export(tmp_path)
+        Archive.read(tmp_path)
 
 
 def test_places_without_results(tmp_path):

@@ -84,9 +84,8 @@ def _drawn(draw: Callable[P, tuple[str, str, "Figure"]]) -> Callable[P, Drawing]
         try:
             from matplotlib import style
         except ImportError:
-            raise MissingDependencyError(
-                'figures need matplotlib, which is not installed: pip install "pysldl[plot]".'
-            ) from None
+            advice = 'pip install "pysldl[plot]"'
+            raise MissingDependencyError(f"figures need matplotlib, which is not installed: {advice}.") from None
         # From matplotlib's own defaults, so that a user's settings do not change the files.
         with style.context(["default", _STYLE]):
             name, caption, figure = draw(*args, **kwargs)
@@ -188,9 +187,8 @@ def training_time_bars(seconds: Mapping[str, Mapping[str, float]]) -> tuple[str,
         axes.set_xticks([])
         axes.minorticks_off()
     every = [height for times in heights.values() for height in times.values()]
-    next(iter(panels.values())).set_ylim(
-        10 ** math.floor(math.log10(min(every)) - 0.01), 10 ** math.ceil(math.log10(max(every)) + 0.01)
-    )
+    lowest, highest = math.floor(math.log10(min(every)) - 0.01), math.ceil(math.log10(max(every)) + 0.01)
+    next(iter(panels.values())).set_ylim(10**lowest, 10**highest)
     _legend_above(figure, [(method, _bar_style(i)) for i, method in enumerate(methods)])
     figure.supylabel("training time of a fold (seconds, log scale)", fontsize=9)
     caption = f"Training time of one fold for {len(methods)} methods, a panel a data set, on a logarithmic scale."
@@ -201,15 +199,7 @@ def training_time_bars(seconds: Mapping[str, Mapping[str, float]]) -> tuple[str,
 def parameter_curves(
     curves: Mapping[str, Sequence[tuple[float, float]]], parameter: str, metric: str
 ) -> tuple[str, str, "Figure"]:
-    """Draw a metric in percent over the values of one parameter, one line per data set.
-
-    Parameters
-    ----------
-    curves : mapping of str to sequence of (float, float)
-        ``{dataset: [(value of the parameter, metric), ...]}``.
-    parameter : {"c_hat", "n_steps", "k"} or str
-    metric : str
-    """
+    """Draw a metric in percent over one parameter, ``{dataset: [(value, metric), ...]}``, one line per data set."""
     if not any(curves.values()):
         raise DataError(f"there are no values of {metric} over {parameter} to draw.")
     figure = _figure(6.4, max(3.4, 0.24 * len(curves) + 0.8))
@@ -219,18 +209,10 @@ def parameter_curves(
     for dataset in ending:
         index = list(curves).index(dataset)
         values, scores = zip(*sorted(curves[dataset]), strict=True)
-        axes.plot(
-            values,
-            scores,
-            label=dataset,
-            color=_COLORS[index % len(_COLORS)],
-            linestyle=_DASHES[index % len(_DASHES)],
-            marker=_MARKERS[index % len(_MARKERS)],
-            markersize=5,
-            markeredgecolor=_BLACK,
-            markeredgewidth=0.5,
-            linewidth=1.4,
-        )
+        color, dash, marker = (looks[index % len(looks)] for looks in (_COLORS, _DASHES, _MARKERS))
+        edge: dict[str, Any] = {"markeredgecolor": _BLACK, "markeredgewidth": 0.5}
+        line: dict[str, Any] = {"color": color, "linestyle": dash, "marker": marker, "markersize": 5, "linewidth": 1.4}
+        axes.plot(values, scores, label=dataset, **line, **edge)
     ticks = sorted({value for curve in curves.values() for value, _ in curve})
     if parameter == "n_steps":
         axes.set_xscale("log")
@@ -254,14 +236,14 @@ def error_bound_bars(terms: Sequence[ErrorBoundTerms]) -> tuple[str, str, "Figur
     if not terms:
         raise DataError("there are no terms of Theorem 1 to draw.")
     methods = list(dict.fromkeys(term.method for term in terms))
-    parts: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("regression error", {"facecolor": _COLORS[0], "edgecolor": _BLACK, "linewidth": 0.6}),
-        ("embedding error", {"facecolor": "white", "edgecolor": _BLACK, "hatch": "////", "linewidth": 0.6}),
+    line: dict[str, Any] = {"edgecolor": _BLACK, "linewidth": 0.6}
+    parts = (
+        ("regression error", {"facecolor": _COLORS[0], **line}),
+        ("embedding error", {"facecolor": "white", "hatch": "////", **line}),
     )
     figure, panels = _panels(list(dict.fromkeys(t.dataset for t in terms)), height=1.9, share=False)
     for dataset, axes in panels.items():
-        here = [term for term in terms if term.dataset == dataset]
-        for term in here:
+        for term in (term for term in terms if term.dataset == dataset):
             place = methods.index(term.method)
             axes.bar(place, term.regression_error, **parts[0][1])
             axes.bar(place, term.embedding_error, bottom=term.regression_error, **parts[1][1])

@@ -56,9 +56,8 @@ def build_report(context: ReportContext) -> str:
         import jinja2
         import markupsafe
     except ImportError:
-        raise MissingDependencyError(
-            'the report needs jinja2, which is not installed: pip install "pysldl[plot]".'
-        ) from None
+        advice = 'pip install "pysldl[plot]"'
+        raise MissingDependencyError(f"the report needs jinja2, which is not installed: {advice}.") from None
 
     templates = resources.files("pysldl.experiments.report") / "templates"
     environment = jinja2.Environment(

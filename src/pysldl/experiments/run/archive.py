@@ -152,9 +152,7 @@ class Archive:
     def updated(self, newer: "Archive") -> "Archive":
         """Return this archive with the methods and data sets of a newer one, which replace those it has already."""
         if self.protocol != newer.protocol or self.folds != newer.folds:
-            raise DataError(
-                "the export already there is of another protocol or of other folds: export to another folder."
-            )
+            raise DataError("the export there is of another protocol or of other folds: export to another folder.")
         chosen = {selection: self.chosen[selection] | newer.chosen[selection] for selection in SELECTIONS}
         times = self.times | newer.times
         used = {r.run for keyed in (*chosen.values(), times) for records in keyed.values() for r in records}
@@ -263,11 +261,6 @@ def export_results(run_folder: Path, folder: Path) -> list[Path]:
     return archive.write(folder)
 
 
-def read_export(folder: Path, selection: Selection = "nested") -> Measurements:
-    """Return what was measured, from a folder of :func:`export_results`; equal to that of the run itself."""
-    return Archive.read(folder).measurements(selection)
-
-
 # From all configurations to one per fold
 
 
@@ -304,14 +297,10 @@ def _validation_score(record: Record) -> float:
     return 0.0 if record.validation is None else mean_metric(record.validation["keep"])
 
 
-def _fold_record(
-    record: Record, title: str, selection: Selection, unseen: Unseen, metrics: Sequence[str]
-) -> FoldRecord:
+def _fold_record(r: Record, title: str, selection: Selection, unseen: Unseen, metrics: Sequence[str]) -> FoldRecord:
     """A chosen record in the form of tables and statistics, under the name that tables use."""
-    shown = {metric: record.test[unseen][metric] for metric in metrics}
-    return FoldRecord(
-        record.dataset, title, record.fold, record.parameters, shown, record.fit_seconds, selection, unseen
-    )
+    shown = {metric: r.test[unseen][metric] for metric in metrics}
+    return FoldRecord(r.dataset, title, r.fold, r.parameters, shown, r.fit_seconds, selection, unseen)
 
 
 def _along_the_grid(folds: ByFold) -> list[GridPoint]:

@@ -34,7 +34,6 @@ class RunFolder:
     def __init__(self, path: Path, protocol: Protocol) -> None:
         self.path = path
         self.protocol = protocol
-        self.versions = library_versions()
 
     @property
     def lock(self) -> Path:
@@ -55,7 +54,7 @@ class RunFolder:
         return {
             "format": FORMAT,
             "protocol": self.protocol.as_json(),
-            "versions": self.versions,
+            "versions": library_versions(),
             "methods": {method.name: method.parameters() for method in methods},
             "shown": {method.name: method.description() for method in methods},
             "runs": {run_id(here): here},

@@ -82,6 +82,7 @@ class _Unit:
     out: Path
     device: str | None
     run: str
+    versions: dict[str, str]
 
 
 def run_experiment(
@@ -136,7 +137,8 @@ def run_experiment(
             on_plan(costs)
         # The longest first, so that no process is left alone with it at the end.
         order = [(name, fold) for name in sorted(names, key=lambda name: -costs[name]) for fold in chosen]
-        units = [_Unit(names[name], name, fold, tuple(able), protocol, out, device, run) for name, fold in order]
+        common = (tuple(able), protocol, out, device, run, settings["versions"])
+        units = [_Unit(names[name], name, fold, *common) for name, fold in order]
         failures += _run_units(units, jobs, on_step)
     return Run(folder, list(names), able, chosen, failures, n_merged)
 
@@ -204,13 +206,13 @@ def _work(unit: _Unit) -> Iterator[RunStep | Failure | str]:
                 yield f"{journal.path}: damaged in line {lines}; what was recorded there is run again."
             data = cache(partial(_fold_data, unit, folder))  # read where a method needs it, and shared by all
             for method in unit.methods:
-                yield from _run_method(unit, method, journal, data, folder.versions)
+                yield from _run_method(unit, method, journal, data)
     except Exception as error:
         yield Failure(None, unit.dataset, unit.fold, _reason(error))
 
 
 def _run_method(
-    unit: _Unit, method: Method, journal: Journal, data: Callable[[], FoldData], versions: dict[str, str]
+    unit: _Unit, method: Method, journal: Journal, data: Callable[[], FoldData]
 ) -> Iterator[RunStep | Failure]:
     """Run what the journal lacks of one method, and append it."""
     wanted = configurations(method, unit.protocol)
@@ -224,13 +226,13 @@ def _run_method(
         reset_peak_memory()
         for results in _undisturbed(evaluate_method(method, fold, unit.protocol, done, unit.device)):
             fresh = [result for result in results if result.configuration not in done]
-            journal.append(_record(unit, method, result, versions) for result in fresh)
+            journal.append(_record(unit, method, result) for result in fresh)
             yield RunStep(unit.dataset, method.name, unit.fold, len(fresh), found=False)
     except Exception as error:
         yield Failure(method.name, unit.dataset, unit.fold, _reason(error))
 
 
-def _record(unit: _Unit, method: Method, result: ConfigurationResult, versions: dict[str, str]) -> Record:
+def _record(unit: _Unit, method: Method, result: ConfigurationResult) -> Record:
     return Record(
         unit.dataset,
         method.name,
@@ -243,7 +245,7 @@ def _record(unit: _Unit, method: Method, result: ConfigurationResult, versions: 
         round(peak_mb(), 1),
         result.terms,
         unit.protocol.seed,
-        versions,
+        unit.versions,
         unit.run,
     )
 

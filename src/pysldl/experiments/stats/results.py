@@ -158,7 +158,8 @@ def rankable_part(rows: Sequence[Summary]) -> list[Summary]:
         parts: list[list[Summary]] = [
             part for part in (by_dataset, by_method) if len({row.method for row in part}) >= 2
         ]
-        kept += max(parts, key=len) if parts else []
+        largest = max(parts, key=len, default=[])
+        kept += largest
     return kept
 
 
