@@ -57,15 +57,13 @@ def result_table(
     of_cell = {(row.dataset, row.method): row for row in rows}
     datasets = list(dict.fromkeys(row.dataset for row in rows))
 
-    def cells(dataset: str) -> Iterable[Cell]:
-        highest = max(row.mean for row in rows if row.dataset == dataset)
-        for method in methods:
-            row = of_cell.get((dataset, method))
-            yield (
-                Cell(None)
-                if row is None
-                else Cell(row.mean, row.std, best=row.mean == highest, worse=(dataset, method) in worse)
-            )
+    highest = {d: max(row.mean for row in rows if row.dataset == d) for d in datasets}
+
+    def cell(dataset: str, method: str) -> Cell:
+        row = of_cell.get((dataset, method))
+        if row is None:
+            return Cell(None)
+        return Cell(row.mean, row.std, best=row.mean == highest[dataset], worse=(dataset, method) in worse)
 
     footer, rank_notes = _rank_footer(rows, metric, methods, len(datasets), ties)
     marks = "Bold: the best of its row."
@@ -74,10 +72,10 @@ def result_table(
     return Table(
         f"results-{slug(metric)}",
         metric,
-        f"Mean ± standard deviation in per cent. {marks}",
+        f"Mean ± standard deviation in percent. {marks}",
         "data set",
         tuple(methods),
-        tuple(Row(dataset, tuple(cells(dataset))) for dataset in datasets),
+        tuple(Row(dataset, tuple(cell(dataset, method) for method in methods)) for dataset in datasets),
         footer,
         (*rank_notes, *notes),
     )
@@ -134,21 +132,13 @@ def ablation_sentence(dataset: str, comparisons: Iterable[Comparison]) -> str:
 
 def friedman_table(tests: Sequence[RankTest]) -> Table:
     """Build the Friedman table: F_F, its critical value and the Nemenyi critical difference of each metric."""
-    body = tuple(
-        Row(
-            test.metric,
-            (
-                Cell(test.friedman, decimals=4),
-                Cell(test.critical_value, decimals=4),
-                Cell(f"{test.p_value:.2g}"),
-                Cell("yes" if test.rejects_equality else "no"),
-                Cell(test.critical_difference, decimals=4),
-                Cell(float(len(test.average_ranks)), decimals=0),
-                Cell(float(test.n_datasets), decimals=0),
-            ),
-        )
-        for test in tests
-    )
+
+    def cells(test: RankTest) -> tuple[Cell, ...]:
+        statistic = (Cell(test.friedman, decimals=4), Cell(test.critical_value, decimals=4))
+        verdict = (Cell(f"{test.p_value:.2g}"), Cell("yes" if test.rejects_equality else "no"))
+        sizes = (Cell(float(size), decimals=0) for size in (len(test.average_ranks), test.n_datasets))
+        return (*statistic, *verdict, Cell(test.critical_difference, decimals=4), *sizes)
+
     level = f" at the {tests[0].alpha:g} level" if tests else ""
     return Table(
         "friedman",
@@ -156,7 +146,7 @@ def friedman_table(tests: Sequence[RankTest]) -> Table:
         f"Friedman statistic F_F and critical value{level}; Nemenyi critical difference of average ranks.",
         "metric",
         ("F_F", "critical value", "p-value", "methods differ", "critical difference", "methods", "data sets"),
-        body,
+        tuple(Row(test.metric, cells(test)) for test in tests),
     )
 
 
@@ -207,7 +197,7 @@ def published_table(
     return Table(
         f"published-{slug(REFERENCE)}-{slug(metric)}",
         f"{metric} of {REFERENCE}, published and measured",
-        "Mean ± standard deviation in per cent, and the difference in units of the published deviation.",
+        "Mean ± standard deviation in percent, and the difference in units of the published deviation.",
         "data set",
         ("published", "measured", "difference", "difference / published std"),
         tuple(body),

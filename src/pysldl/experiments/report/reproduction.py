@@ -225,11 +225,9 @@ def _statistics_section(rows: Sequence[Summary]) -> Section | None:
     tests = _rank_tests(rows)
     if not tests:
         return None
-    return Section(
-        "Ranks over the data sets",
-        tables=(paper_tables.friedman_table(tests), paper_tables.rank_table(tests)),
-        figures=tuple(figures.critical_difference_diagram(test, REFERENCE) for test in tests),
-    )
+    tables = (paper_tables.friedman_table(tests), paper_tables.rank_table(tests))
+    diagrams = tuple(figures.critical_difference_diagram(test, REFERENCE) for test in tests)
+    return Section("Ranks over the data sets", tables=tables, figures=diagrams)
 
 
 def _rank_tests(rows: Sequence[Summary]) -> list[RankTest]:
@@ -261,7 +259,7 @@ def _ablation_section(
         details.append(_as_published(paper_tables.ablation_table(published, compared, _methods(published), metric)))
     return Section(
         "Ablation",
-        paragraphs=(f"What each part contributes. Differences are {REFERENCE} minus the variant, in per cent.",),
+        paragraphs=(f"What each part contributes. Differences are {REFERENCE} minus the variant, in percent.",),
         tables=(shown,),
         sentences=tuple(
             paper_tables.ablation_sentence(dataset, tested) for dataset in dict.fromkeys(c.dataset for c in tested)

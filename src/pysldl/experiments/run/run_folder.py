@@ -76,9 +76,8 @@ class RunFolder:
 
     def require_continuable(self, settings: Mapping[str, Any]) -> None:
         """Refuse to go on with other settings than those of the folder: the error names both values."""
-        stored = self.settings()
-        if stored is not None:
-            advice = ": choose another --out, or go back to it"
+        advice = ": choose another --out, or go back to it"
+        if (stored := self.settings()) is not None:
             require_same_settings(stored, settings, ("format", "protocol", "versions"), str(self.path), advice)
 
     def settings(self) -> dict[str, Any] | None:

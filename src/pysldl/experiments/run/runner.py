@@ -50,12 +50,11 @@ def find_sources(names: Sequence[str] | None, data_dir: Path | None) -> tuple[li
             missing.append(dataset_info(name).name)
         else:
             found.append(Source(dataset_info(name).name, data_dir))
+    if not found and missing:
+        advice = f"set --data-dir or {DATA_VARIABLE} to the folder that holds them"
+        raise DataError(f"no local copy of {', '.join(missing)}: {advice}.")
     if not found:
-        raise DataError(
-            f"no local copy of {', '.join(missing)}: set --data-dir or {DATA_VARIABLE} to the folder that holds them."
-            if missing
-            else "no data set was named: see `sldl datasets`."
-        )
+        raise DataError("no data set was named: see `sldl datasets`.")
     return found, missing
 
 
@@ -233,21 +232,10 @@ def _run_method(
 
 
 def _record(unit: _Unit, method: Method, result: ConfigurationResult) -> Record:
-    return Record(
-        unit.dataset,
-        method.name,
-        unit.fold,
-        dict(result.configuration),
-        result.test,
-        result.validation,
-        round(result.fit_seconds, 4),
-        round(result.predict_seconds, 4),
-        round(peak_mb(), 1),
-        result.terms,
-        unit.protocol.seed,
-        unit.versions,
-        unit.run,
-    )
+    identity = (unit.dataset, method.name, unit.fold, dict(result.configuration))
+    costs = (round(result.fit_seconds, 4), round(result.predict_seconds, 4), round(peak_mb(), 1))
+    origin = (unit.protocol.seed, unit.versions, unit.run)
+    return Record(*identity, result.test, result.validation, *costs, result.terms, *origin)
 
 
 def _undisturbed(groups: Iterator[list[ConfigurationResult]]) -> Iterator[list[ConfigurationResult]]:
