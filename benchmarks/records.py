@@ -5,14 +5,12 @@ the versions of the libraries, the processor, its cores and the thread settings.
 """
 
 import argparse
-import csv
-import io
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pysldl._utils.files import write_atomically
+from pysldl.experiments.csv_files import read_csv, write_csv
 from pysldl.experiments.run.environment import environment as run_environment
 
 __all__ = ["ENVIRONMENT", "RESULTS", "add_record_option", "environment", "flat", "read_rows", "write_rows"]
@@ -57,22 +55,17 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], key: Sequence[str]
         records[_identity(record, key)] = record
     columns = dict.fromkeys(column for record in records.values() for column in record)
     header = [column for column in columns if column not in ENVIRONMENT] + list(ENVIRONMENT)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, header, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _field(value) for name, value in record.items()} for record in records.values())
-    write_atomically(path, text.getvalue())
+    write_csv(path, header, ({name: _field(value) for name, value in row.items()} for row in records.values()))
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """Rows of a file of records, numbers as numbers and empty fields as None; none where there is no file."""
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [
-            {name: text or None if name in ENVIRONMENT else _value(text) for name, text in row.items()}
-            for row in csv.DictReader(file)
-        ]
+    return [
+        {name: text or None if name in ENVIRONMENT else _value(text) for name, text in row.items()}
+        for _, row in read_csv(path)
+    ]
 
 
 def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

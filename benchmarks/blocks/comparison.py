@@ -255,7 +255,7 @@ def training_times(evidence: Evidence) -> str:
     seconds: dict[tuple[str, str], list[float]] = {}
     names = []
     for name in evidence.export_names:
-        timed = getattr(evidence.export(name).measurements, "timed", ())
+        timed = evidence.export(name).timed
         names += [name] if timed else []
         for record in timed:
             seconds.setdefault((record.dataset, record.method), []).append(record.fit_seconds)

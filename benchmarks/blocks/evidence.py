@@ -3,15 +3,17 @@
 A record that was measured again is preferred to one in ``results/earlier``, and every block says which it used.
 """
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pysldl.experiments.csv_files import read_csv
+from pysldl.experiments.run.archive import Archive
+from pysldl.experiments.run.protocol import Protocol
 from pysldl.experiments.stats.published import read_published
-from pysldl.experiments.stats.results import Summary
+from pysldl.experiments.stats.results import FoldRecord, Measurements, Selection, Summary
 from records import RESULTS, read_rows
 
 __all__ = [
@@ -105,7 +107,8 @@ class Evidence:
     """All records below a folder, read when they are asked for."""
 
     folder: Path = RESULTS
-    _exports: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _archives: dict[str, Archive] = field(default_factory=dict)
+    _exports: dict[tuple[str, Selection], Measurements] = field(default_factory=dict)
 
     def rows(self, name: str) -> Rows:
         """A record by its name, such as ``"peers"``: the present one, else the earlier one, else no rows."""
@@ -138,15 +141,23 @@ class Evidence:
         found = sorted(path.parent.name for path in (self.folder / "reproduction").glob("*/settings.json"))
         return [name for name in found if name != ABLATION_RUN]
 
-    def export(self, name: str, selection: str = "nested") -> Any:
+    def export(self, name: str, selection: Selection = "nested") -> Measurements | None:
         """Results of an export, or None where there is none."""
-        if not (self.folder / "reproduction" / name / "settings.json").is_file():
-            return None
-        if (name, selection) not in self._exports:
-            from pysldl.experiments.run.archive import read_export
+        archive = self._archive(name)
+        if archive is not None and (name, selection) not in self._exports:
+            self._exports[name, selection] = archive.measurements(selection)
+        return self._exports.get((name, selection))
 
-            self._exports[name, selection] = read_export(self.folder / "reproduction" / name, selection)
-        return self._exports[name, selection]
+    def protocol(self, name: str) -> Protocol | None:
+        """The protocol of an export, or None where there is none."""
+        archive = self._archive(name)
+        return None if archive is None else archive.protocol
+
+    def _archive(self, name: str) -> Archive | None:
+        folder = self.folder / "reproduction" / name
+        if name not in self._archives and (folder / "settings.json").is_file():
+            self._archives[name] = Archive.read(folder)
+        return self._archives.get(name)
 
     @cached_property
     def ablation_run(self) -> str:
@@ -156,24 +167,16 @@ class Evidence:
             return "paper" if "w/o AC" in titles else ABLATION_RUN
         return ABLATION_RUN
 
-    def protocol(self, name: str) -> Any:
-        """The protocol of an export, or None."""
-        if not (self.folder / "reproduction" / name / "settings.json").is_file():
-            return None
-        from pysldl.experiments.run.archive import Archive
-
-        return Archive.read(self.folder / "reproduction" / name).protocol
-
-    def fold_records(self, selection: str = "nested") -> list[Any]:
+    def fold_records(self) -> list[FoldRecord]:
         """Fold records of all exports over the grid; of a method and data set in several, the first has them."""
-        found: dict[tuple[str, str], list[Any]] = {}
+        found: dict[tuple[str, str], list[FoldRecord]] = {}
         for name in self.export_names:
-            export = self.export(name, selection)
-            of_export: dict[tuple[str, str], list[Any]] = {}
-            for record in export.measurements.records:
+            export = self.export(name)
+            of_export: dict[tuple[str, str], list[FoldRecord]] = {}
+            for record in export.records:
                 of_export.setdefault((record.dataset, record.method), []).append(record)
             for key, records in of_export.items():
-                if len(records) == export.measurements.n_folds:
+                if len(records) == export.n_folds:
                     found.setdefault(key, records)
         return [record for records in found.values() for record in records]
 
@@ -182,8 +185,7 @@ class Evidence:
         kept = [name for name in names if self.export(name) is not None]
         rows = []
         for name in kept:
-            with (self.folder / "reproduction" / name / "runs.csv").open(encoding="utf-8", newline="") as file:
-                rows += list(csv.DictReader(file))
+            rows += [cells for _, cells in read_csv(self.folder / "reproduction" / name / "runs.csv")]
         return source(rows, "`, `".join(f"results/reproduction/{name}" for name in kept))
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import Any
 from blocks import comparison, embedding
 from blocks.evidence import DATASETS, REFERENCE, Evidence
 from blocks.text import NOT_RECORDED
-from pysldl.experiments.report.figures import critical_difference_diagram, parameter_curves, theorem_bars
+from pysldl.experiments.report.figures import critical_difference_diagram, error_bound_bars, parameter_curves
 
 CURVE_METRIC = "P@5"
 
@@ -55,12 +55,12 @@ def figures(evidence: Evidence) -> list[Figure]:
         draw = lambda c=curves, p=parameter: parameter_curves(c, p, CURVE_METRIC).svg  # noqa: E731
         found.append(Figure(f"curve-{parameter.replace('_', '-')}", curves, draw))
     export = evidence.export(evidence.ablation_run)
-    if export is not None and export.measurements.terms:
-        terms = export.measurements.terms
+    if export is not None and export.terms:
+        terms = export.terms
         data = [
             [t.dataset, t.method, *(round(v, 4) for v in (t.embedding_error, t.regression_error, t.b))] for t in terms
         ]
-        found.append(Figure("theorem-1", data, lambda: theorem_bars(terms).svg))
+        found.append(Figure("theorem-1", data, lambda: error_bound_bars(terms).svg))
     curves = embedding.step_curves(evidence)
     if curves:
         data = [
@@ -76,7 +76,7 @@ def _curves(evidence: Evidence) -> dict[str, dict[str, list[tuple[float, float]]
     if export is None:
         return {}
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for (parameter, metric), curves in export.measurements.curves.items():
+    for (parameter, metric), curves in export.curves.items():
         if metric == CURVE_METRIC and any(len(points) > 1 for points in curves.values()):
             found[parameter] = {
                 name: [(float(x), round(float(y), 4)) for x, y in curves[name]] for name in DATASETS if name in curves

@@ -57,7 +57,7 @@ def _row(evidence: Evidence) -> str:
 
 def _chose_steps(evidence: Evidence) -> bool:
     protocol = evidence.protocol("paper")
-    return protocol is not None and len(getattr(protocol, "n_steps", ())) > 1
+    return protocol is not None and len(protocol.n_steps) > 1
 
 
 def _ranking(evidence: Evidence) -> str:

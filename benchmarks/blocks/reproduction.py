@@ -28,12 +28,9 @@ def settings(evidence: Evidence, run: str = "paper") -> str:
         return (
             f"10 folds; c_hat in {c_hats}, k in 10, 20, ..., 100, at most 1,000 steps, chosen on 2,000 training rows."
         )
-    steps = getattr(protocol, "n_steps", ())
-    grid = [f"c_hat in {_grid(protocol.c_hats)}", *([f"n_steps in {_grid(steps)}"] if steps else [])]
-    grid.append(f"k in {_grid(protocol.ks)}")
+    grid = f"c_hat in {_grid(protocol.c_hats)}, n_steps in {_grid(protocol.n_steps)}, k in {_grid(protocol.ks)}"
     return (
-        f"{protocol.n_folds} folds; {', '.join(grid)}, chosen in each fold on as many tenths of its training rows as "
-        "hold "
+        f"{protocol.n_folds} folds; {grid}, chosen in each fold on as many tenths of its training rows as hold "
         f"{protocol.validation_rows:,} rows."
     )
 
@@ -99,9 +96,9 @@ def theorem(evidence: Evidence) -> str:
     """The two terms of Theorem 1 for every data set and variant, and on how many sets random codes have less."""
     name = evidence.ablation_run if evidence.export(evidence.ablation_run) is not None else "paper"
     export = evidence.export(name)
-    if export is None or not export.measurements.terms:
+    if export is None or not export.terms:
         return NOT_RECORDED
-    terms = {(term.dataset, term.method): term for term in export.measurements.terms}
+    terms = {(term.dataset, term.method): term for term in export.terms}
     methods = list(dict.fromkeys(method for _, method in terms))
     rows = []
     for dataset in DATASETS:
@@ -183,7 +180,7 @@ def differences(evidence: Evidence, run: str) -> dict[tuple[str, str, str], Diff
         }
     means = {(row.dataset, row.metric): row.mean for row in export.summaries if row.method == REFERENCE}
     whole = {(row.dataset, row.method) for row in export.summaries}
-    records = [r for r in export.measurements.records if (r.dataset, r.method) in whole]
+    records = [r for r in export.records if (r.dataset, r.method) in whole]
     found = {}
     for metric in METRICS:
         for test in compare_folds(records, metric, REFERENCE):

@@ -177,20 +177,19 @@ def test_records_of_planted_directions_and_machines(place, run):
 
 
 def test_an_export_of_a_reproduction_takes_the_place_of_earlier_figures(place, run, tmp_path, monkeypatch):
-    pytest.importorskip("pysldl.experiments.run.archive")
-    from pysldl.cli.reproduce import reproduce
+    from pysldl.cli.reproduce import ExperimentOptions, ReportOptions, reproduce
 
     names = ("cal500", "stackex-chess")
     for seed, name in enumerate(names):
         write_npz(make_asymmetric_multilabel(90, 60, 30, random_state=seed), tmp_path / f"{name}.npz")
     grid = {"folds": 3, "c_hats": "4,8", "ks": "3,7", "n_steps": "5,10", "validation_rows": 10, "jobs": 1}
-    reproduce(
-        out=tmp_path / "run",
+    experiment = ExperimentOptions(
         methods="sldl,without-ge,without-ge-symmetric,without-ac,random,identity,ridge,knn",
         datasets=",".join(str(tmp_path / f"{name}.npz") for name in names),
-        export=place / "results" / "reproduction" / "paper",
         **grid,
     )
+    report = ReportOptions(export=place / "results" / "reproduction" / "paper")
+    reproduce(out=tmp_path / "run", experiment=experiment, report=report)
     run("--write")
     assert run("--check") == 0
     agreement = block(place, "agreement")

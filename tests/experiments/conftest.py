@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
-from factories import make_record
+from fold_records import make_record
 from small_world import small_file
 
 from pysldl.experiments.run.runner import Source

@@ -2,16 +2,20 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pysldl import make_sldl
+from pysldl.cli.reproduce import ExperimentOptions, ReportOptions
+from pysldl.cli.reproduce import reproduce as command
 from pysldl.datasets import Dataset, make_asymmetric_multilabel, write_npz
 from pysldl.experiments.run.methods import Method
 from pysldl.experiments.run.protocol import Protocol
-from pysldl.experiments.run.runner import Run, Source, Step, run_experiment
+from pysldl.experiments.run.run_folder import Run
+from pysldl.experiments.run.runner import RunStep, Source, run_experiment
 
 SMALL = Protocol(n_folds=3, c_hats=(4, 8), n_steps=(10, 30), ks=(3, 7), validation_rows=15)
 
@@ -83,9 +87,9 @@ def run_small(
     methods: Sequence[Method] = (QUICK, CONSTANT),
     protocol: Protocol = SMALL,
     **options: Any,
-) -> tuple[Run, list[Step]]:
+) -> tuple[Run, list[RunStep]]:
     """A finished run on the small data set, and its steps."""
-    steps: list[Step] = []
+    steps: list[RunStep] = []
     finished = run_experiment(methods, [source], protocol, out, on_step=steps.append, **options)
     return finished, steps
 
@@ -94,3 +98,11 @@ def numbers(finished: Run) -> list[Any]:
     """What of the records must not depend on when and where they were made."""
     records = finished.folder.records("small")
     return [(r.method, r.fold, r.parameters, r.test, r.validation, r.terms) for r in records]
+
+
+def reproduce(*, out: Path, **options: Any) -> int:
+    """`sldl reproduce` with options by name."""
+    shown = {field.name for field in fields(ReportOptions)}
+    experiment = ExperimentOptions(**{name: value for name, value in options.items() if name not in shown})
+    report = ReportOptions(**{name: value for name, value in options.items() if name in shown})
+    return command(out=out, experiment=experiment, report=report)

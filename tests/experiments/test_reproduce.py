@@ -4,15 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from small_world import SMALL, small_file
+from small_world import SMALL, reproduce, small_file
 
-from pysldl.cli.reproduce import reproduce
 from pysldl.exceptions import DataError
-from pysldl.experiments.run.journal import Record
-from pysldl.experiments.run.scoring import PAPER_METRICS
-from pysldl.experiments.run.selection import select
-from pysldl.experiments.stats.published import agreements, read_published, verdict
-from pysldl.experiments.stats.results import Summary
+from pysldl.experiments.run.evaluation import PAPER_METRICS
 
 GRID = {"folds": 3, "c_hats": "4,8", "n_steps": "10,30", "ks": "3,7", "validation_rows": 15}
 
@@ -105,64 +100,3 @@ def test_bad_requests_are_one_clear_error_and_leave_nothing(tmp_path, options, m
     with pytest.raises(DataError, match=message):
         reproduce(out=tmp_path / "out", **(datasets | options))
     assert not (tmp_path / "out").exists()
-
-
-def record(fold: int, c_hat: int, k: int, test: float, validation: float) -> Record:
-    of_test, of_validation = (dict.fromkeys(PAPER_METRICS, value) for value in (test, validation))
-    return Record(
-        "small",
-        "sldl",
-        fold,
-        {"c_hat": c_hat, "k": k},
-        {"keep": of_test, "drop": of_test},
-        {"keep": of_validation, "drop": of_validation},
-        1.0,
-        0.1,
-        100.0,
-        None,
-        0,
-        {},
-    )
-
-
-@pytest.fixture
-def by_fold():
-    """Fold 0 likes k=3 on its validation rows and k=7 on its test rows; fold 1 likes k=7 a little on both."""
-    made = [
-        record(0, 4, 3, 0.5, 0.9),
-        record(0, 4, 7, 0.7, 0.1),
-        record(1, 4, 3, 0.5, 0.5),
-        record(1, 4, 7, 0.6, 0.6),
-    ]
-    folds: dict[int, dict] = {}
-    for one in made:
-        folds.setdefault(one.fold, {})[one.configuration] = one
-    return folds
-
-
-def test_nested_selection_looks_at_validation_rows_and_published_at_test_rows(by_fold):
-    assert [r.parameters["k"] for r in select(by_fold, "nested", "keep").values()] == [3, 7]
-    assert [r.parameters["k"] for r in select(by_fold, "as-published", "keep").values()] == [7, 7]
-
-
-def test_verdict():
-    published = [Summary("P@1", "a", "SLDL", 50.0, 2.0), Summary("P@1", "b", "SLDL", 50.0, 2.0)]
-
-    def judged(a, b):
-        measured = [Summary("P@1", name, "SLDL", mean, 1.0, 10) for name, mean in (("a", a), ("b", b))]
-        return verdict(agreements(published, measured, "SLDL"))
-
-    assert judged(52.0, 48.0)[0]
-    holds, words = judged(60.0, 47.0)
-    assert not holds and "lowest -1.50 published deviations (P@1 on b" in words
-    assert not judged(49.9, 50.0)[0]
-    assert not verdict([])[0]
-
-
-def test_the_published_ablation_is_read_where_it_lies_beside(tmp_path):
-    paper_of(tmp_path, 50.0)
-    (tmp_path / "ablation_p_at_5.csv").write_text("dataset,case,mean,std\nsmall,w/o GE,10.5,1\n")
-    assert read_published(tmp_path).ablation == [Summary("P@5", "small", "w/o GE", 10.5, 1.0)]
-    (tmp_path / "ablation_p_at_5.csv").write_text("dataset,case,mean\nsmall,w/o GE,10.5\n")
-    with pytest.raises(DataError, match=r"ablation_p_at_5.csv: expected the columns"):
-        read_published(tmp_path / "results.csv")

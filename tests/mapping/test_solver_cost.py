@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.experiments.run.threads import one_thread
+from pysldl.experiments.run.single_thread import one_thread
 from pysldl.mapping import RidgeMapping
 from pysldl.mapping.solver_cost import choose_solver, solver_seconds
 

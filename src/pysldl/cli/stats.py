@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from pysldl.cli._output import console, note, print_json, table
+from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
     from pysldl.experiments.stats.significance import RankTest
@@ -46,7 +47,7 @@ def stats(
         gives the same order, which makes it infinite. In `average_ranks` methods that tie take the smaller rank, as in
         the paper's tables; in `mid_ranks` they share their mean rank.
     plot : Path, optional
-        Folder for a critical-difference diagram a metric, as SVG and PNG.
+        Folder for a critical-difference diagram of each metric, as SVG and PNG.
     alpha : float
         Significance level.
 
@@ -55,24 +56,35 @@ def stats(
     int
         Exit code 0.
     """
-    from pysldl.exceptions import DataError
-    from pysldl.experiments.stats.results import metrics_of, read_summaries, scores_by_metric
-    from pysldl.experiments.stats.significance import rank_test
-
-    rows = read_summaries(results)
-    lower = _metrics(lower_is_better, metrics_of(rows))
-    rows = [replace(row, mean=-row.mean) if row.metric in lower else row for row in rows]
-    tests = [rank_test(scores, alpha) for scores in scores_by_metric(rows, source=str(results)).values()]
+    tests = _tests(results, lower_is_better, alpha)
     for test in tests:
         if reference is not None and reference not in test.mid_ranks:
             raise DataError(f"--reference: {results} has no method {reference!r} of {test.metric}.")
     if plot is not None:
         _draw(tests, plot)
+    compared = {test.metric: reference or min(test.mid_ranks, key=lambda m: test.mid_ranks[m]) for test in tests}
     if json:
-        print_json({test.metric: _as_json(test, reference) for test in tests})
+        print_json({test.metric: _as_json(test, compared[test.metric]) for test in tests})
     else:
-        _print(tests, reference)
+        for test in tests:
+            _print(test, compared[test.metric])
     return 0
+
+
+def _tests(results: Path, lower_is_better: str | None, alpha: float) -> "list[RankTest]":
+    from pysldl.experiments.stats.results import metrics_of, read_summaries, scores_by_metric
+    from pysldl.experiments.stats.significance import rank_test
+
+    rows = read_summaries(results)
+    known = metrics_of(rows)
+    lower = {name.strip() for name in (lower_is_better or "").split(",") if name.strip()}
+    lower = set(known) if lower == {"all"} else lower
+    if unknown := sorted(lower.difference(known)):
+        raise DataError(
+            f"--lower-is-better: there is no metric {unknown[0]!r}: choose from {', '.join(known)}, or all."
+        )
+    rows = [replace(row, mean=-row.mean) if row.metric in lower else row for row in rows]
+    return [rank_test(scores, alpha) for scores in scores_by_metric(rows, source=str(results)).values()]
 
 
 def _draw(tests: "list[RankTest]", folder: Path) -> None:
@@ -84,31 +96,7 @@ def _draw(tests: "list[RankTest]", folder: Path) -> None:
             note(f"wrote {path}")
 
 
-def _metrics(names: str | None, known: list[str]) -> set[str]:
-    """The metrics of which lower is better."""
-    from pysldl.exceptions import DataError
-
-    if names is None:
-        return set()
-    wanted = {name.strip() for name in names.split(",") if name.strip()}
-    if wanted == {"all"}:
-        return set(known)
-    if unknown := sorted(wanted - set(known)):
-        raise DataError(
-            f"--lower-is-better: there is no metric {unknown[0]!r}: choose from {', '.join(known)}, or all."
-        )
-    return wanted
-
-
-def _against(test: "RankTest", reference: str | None) -> tuple[str, dict[str, float]]:
-    """The method that the others are compared with, and the Nemenyi p-value of each of them."""
-    ranks = test.mid_ranks
-    compared = min(ranks, key=lambda method: ranks[method]) if reference is None else reference
-    return compared, {method: test.nemenyi_p_value(compared, method) for method in ranks if method != compared}
-
-
-def _as_json(test: "RankTest", reference: str | None) -> dict[str, Any]:
-    compared, p_values = _against(test, reference)
+def _as_json(test: "RankTest", reference: str) -> dict[str, Any]:
     return {
         "F_F": test.friedman if math.isfinite(test.friedman) else None,
         "critical_value": test.critical_value,
@@ -116,22 +104,21 @@ def _as_json(test: "RankTest", reference: str | None) -> dict[str, Any]:
         "average_ranks": test.average_ranks,
         "p_value": test.p_value,
         "mid_ranks": test.mid_ranks,
-        "reference": compared,
-        "nemenyi_p_values": p_values,
+        "reference": reference,
+        "nemenyi_p_values": test.nemenyi_p_values(reference),
     }
 
 
-def _print(tests: "list[RankTest]", reference: str | None) -> None:
+def _print(test: "RankTest", reference: str) -> None:
+    p_values = test.nemenyi_p_values(reference)
+    columns = ("average rank", escape(f"p against {reference}"))
+    ranks = table(escape(test.metric), "method", *columns, numbers=columns)
+    for method, rank in sorted(test.mid_ranks.items(), key=lambda item: item[1]):
+        ranks.add_row(escape(method), f"{rank:.2f}", f"{p_values[method]:.3g}" if method in p_values else "")
+    verdict = "the methods differ" if test.rejects_equality else f"not significant at {test.alpha:g}"
+    friedman = f"{test.friedman:.4f}" if math.isfinite(test.friedman) else "infinite"
+    size = f"{len(test.mid_ranks)} methods, {test.n_datasets} data sets, alpha {test.alpha:g}"
     screen = console()
-    for test in tests:
-        compared, p_values = _against(test, reference)
-        columns = ("average rank", f"p against {compared}")
-        ranks = table(escape(test.metric), "method", "average rank", escape(columns[1]), numbers=columns)
-        for method, rank in sorted(test.mid_ranks.items(), key=lambda item: item[1]):
-            ranks.add_row(escape(method), f"{rank:.2f}", f"{p_values[method]:.3g}" if method in p_values else "")
-        screen.print(ranks)
-        verdict = "the methods differ" if test.rejects_equality else f"not significant at {test.alpha:g}"
-        friedman = f"{test.friedman:.4f}" if math.isfinite(test.friedman) else "infinite"
-        screen.print(f"F_F {friedman}, critical value {test.critical_value:.4f}, p = {test.p_value:.3g}: {verdict}")
-        size = f"{len(test.mid_ranks)} methods, {test.n_datasets} data sets"
-        screen.print(f"critical difference {test.critical_difference:.4f} ({size}, alpha {test.alpha:g})\n")
+    screen.print(ranks)
+    screen.print(f"F_F {friedman}, critical value {test.critical_value:.4f}, p = {test.p_value:.3g}: {verdict}")
+    screen.print(f"critical difference {test.critical_difference:.4f} ({size})\n")

@@ -15,34 +15,27 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from pysldl._utils.files import slug, write_atomically
 from pysldl.exceptions import DataError, MissingDependencyError
-from pysldl.experiments.stats.results import ErrorBoundTerms
+from pysldl.experiments.stats.error_bound import ErrorBoundTerms
 from pysldl.experiments.stats.significance import RankTest, indistinguishable_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Drawing",
-    "critical_difference_diagram",
-    "parameter_curves",
-    "theorem_bars",
-    "training_time_bars",
-    "write_drawing",
-]
 
 P = ParamSpec("P")
 
 _BLACK = "#1a1a1a"
-_GREY = "#8c8c8c"
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255", "#999999")
+_GRAY = "#8c8c8c"
+_COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255", "#999999")
 _HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---", "ooo", "+++")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*", "d", "8", "H")
 _DASHES = ("-", "--", "-.", ":")
+_NAME_STEP = 0.30  # between the names of a critical-difference diagram
 
 _STYLE = {
     "axes.axisbelow": True,
-    "axes.edgecolor": _GREY,
+    "axes.edgecolor": _GRAY,
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.labelcolor": _BLACK,
@@ -67,19 +60,7 @@ _STYLE = {
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A finished figure.
-
-    Parameters
-    ----------
-    name : str
-        Stem of its files.
-    caption : str
-        What it shows, in words; also its text for readers who cannot see it.
-    svg : str
-        As a scalable image.
-    png : bytes
-        The same at 200 dots an inch.
-    """
+    """A finished figure: the stem of its files, what it shows in words, and the image in two formats."""
 
     name: str
     caption: str
@@ -103,9 +84,8 @@ def _drawn(draw: Callable[P, tuple[str, str, "Figure"]]) -> Callable[P, Drawing]
         try:
             from matplotlib import style
         except ImportError:
-            raise MissingDependencyError(
-                'figures need matplotlib, which is not installed: pip install "pysldl[plot]".'
-            ) from None
+            advice = 'pip install "pysldl[plot]"'
+            raise MissingDependencyError(f"figures need matplotlib, which is not installed: {advice}.") from None
         # From matplotlib's own defaults, so that a user's settings do not change the files.
         with style.context(["default", _STYLE]):
             name, caption, figure = draw(*args, **kwargs)
@@ -121,31 +101,18 @@ def _drawn(draw: Callable[P, tuple[str, str, "Figure"]]) -> Callable[P, Drawing]
 
 @_drawn
 def critical_difference_diagram(test: RankTest, reference: str | None = None) -> tuple[str, str, "Figure"]:
-    """Draw the critical-difference diagram of one metric.
+    """Draw the critical-difference diagram of one metric, with the name of ``reference`` in bold.
 
-    Methods hang from an axis of average ranks, the best at the left; a bar joins methods whose ranks differ
-    by less than the critical difference. Ranks are mid-ranks, as the Nemenyi test asks.
-
-    Parameters
-    ----------
-    test : RankTest
-        Ranks and critical difference.
-    reference : str, optional
-        Printed in bold.
-
-    Returns
-    -------
-    Drawing
+    Methods hang from an axis of mid-ranks, as the Nemenyi test asks, the best at the left; a bar joins methods whose
+    ranks differ by less than the critical difference.
     """
-    ranks = test.mid_ranks
-    ordered = sorted(ranks, key=lambda method: (ranks[method], method))
-    groups = indistinguishable_groups(ranks, test.critical_difference)
-    n_left = (len(ordered) + 1) // 2
+    groups = indistinguishable_groups(test.mid_ranks, test.critical_difference)
+    n_left = (len(test.mid_ranks) + 1) // 2
     # The axis reaches the last rank, or the end of the ruler where that is longer.
-    last = max(len(ordered), math.ceil(1 + test.critical_difference))
-    step, bar_step = 0.30, 0.13
+    last = max(len(test.mid_ranks), math.ceil(1 + test.critical_difference))
+    bar_step = 0.13
     first_name = 0.30 + bar_step * len(groups) + 0.12
-    depth = first_name + step * (n_left - 1) + 0.2
+    depth = first_name + _NAME_STEP * (n_left - 1) + 0.2
     margin = 0.22 * (last - 1)
 
     figure = _figure(6.4, 0.95 + depth * 0.86)
@@ -153,64 +120,57 @@ def critical_difference_diagram(test: RankTest, reference: str | None = None) ->
     axes.set_axis_off()
     axes.set_xlim(1 - margin, last + margin)
     axes.set_ylim(depth, -0.85)
-
-    axes.plot([1, last], [0, 0], color=_BLACK, linewidth=1.2)
-    for tick in range(1, last + 1):
-        axes.plot([tick, tick], [0, -0.08], color=_BLACK, linewidth=1.0)
-        axes.text(tick, -0.13, str(tick), ha="center", va="bottom", fontsize=8)
-    ruler_end = 1 + test.critical_difference
-    axes.plot([1, ruler_end], [-0.5, -0.5], color=_BLACK, linewidth=1.2)
-    for end in (1, ruler_end):
-        axes.plot([end, end], [-0.45, -0.55], color=_BLACK, linewidth=1.2)
-    axes.text(
-        (1 + ruler_end) / 2,
-        -0.56,
-        f"CD = {test.critical_difference:.4f}",
-        ha="center",
-        va="bottom",
-        fontsize=8,
-    )
+    _draw_rank_axis(axes, last, test.critical_difference)
     axes.text(last + margin, -0.56, test.metric, ha="right", va="bottom", fontsize=10, fontweight="bold")
-
-    for position, method in enumerate(ordered):
-        left = position < n_left
-        depth_index = position if left else len(ordered) - 1 - position
-        y = first_name + step * depth_index
-        rank = ranks[method]
-        edge = 1 - 0.04 * (last - 1) if left else last + 0.04 * (last - 1)
-        axes.plot([rank, rank, edge], [0, y, y], color=_GREY, linewidth=0.8, zorder=1)
-        axes.plot([rank], [0], marker="o", color=_BLACK, markersize=3.5, zorder=3)
-        weight = "bold" if method == reference else "normal"
-        label = f"{method}  {rank:.2f}" if left else f"{rank:.2f}  {method}"
-        gap = -0.01 * (last - 1) if left else 0.01 * (last - 1)
-        axes.text(edge + gap, y, label, ha="right" if left else "left", va="center", fontweight=weight)
-
+    _draw_names(axes, test.mid_ranks, n_left, last, first_name, reference)
     for index, group in enumerate(groups):
         y = 0.22 + bar_step * index
-        ends = [ranks[group[0]], ranks[group[-1]]]
+        ends = [test.mid_ranks[group[0]], test.mid_ranks[group[-1]]]
         axes.plot(ends, [y, y], color=_BLACK, linewidth=3.2, solid_capstyle="round", zorder=2)
 
     caption = (
-        f"Average ranks of {len(ordered)} methods over {test.n_datasets} data sets on {test.metric}, best at "
+        f"Average ranks of {len(test.mid_ranks)} methods over {test.n_datasets} data sets on {test.metric}, best at "
         "the left; ties share their mean rank. Bars join methods that the Nemenyi test cannot tell apart at "
         f"the {test.alpha:g} level (critical difference {test.critical_difference:.4f})."
     )
     return f"cd-{slug(test.metric)}", caption, figure
 
 
+def _draw_rank_axis(axes: "Axes", last: int, critical_difference: float) -> None:
+    """The axis of ranks, and the ruler above it that is as long as the critical difference."""
+    axes.plot([1, last], [0, 0], color=_BLACK, linewidth=1.2)
+    for tick in range(1, last + 1):
+        axes.plot([tick, tick], [0, -0.08], color=_BLACK, linewidth=1.0)
+        axes.text(tick, -0.13, str(tick), ha="center", va="bottom", fontsize=8)
+    ruler_end = 1 + critical_difference
+    axes.plot([1, ruler_end], [-0.5, -0.5], color=_BLACK, linewidth=1.2)
+    for end in (1, ruler_end):
+        axes.plot([end, end], [-0.45, -0.55], color=_BLACK, linewidth=1.2)
+    label = f"CD = {critical_difference:.4f}"
+    axes.text((1 + ruler_end) / 2, -0.56, label, ha="center", va="bottom", fontsize=8)
+
+
+def _draw_names(
+    axes: "Axes", ranks: Mapping[str, float], n_left: int, last: int, first_name: float, reference: str | None
+) -> None:
+    """The names with their ranks, the better half at the left, each joined to its place on the axis."""
+    ordered = sorted(ranks, key=lambda method: (ranks[method], method))
+    for position, method in enumerate(ordered):
+        left = position < n_left
+        y = first_name + _NAME_STEP * (position if left else len(ordered) - 1 - position)
+        rank = ranks[method]
+        edge = 1 - 0.04 * (last - 1) if left else last + 0.04 * (last - 1)
+        axes.plot([rank, rank, edge], [0, y, y], color=_GRAY, linewidth=0.8, zorder=1)
+        axes.plot([rank], [0], marker="o", color=_BLACK, markersize=3.5, zorder=3)
+        weight = "bold" if method == reference else "normal"
+        label = f"{method}  {rank:.2f}" if left else f"{rank:.2f}  {method}"
+        gap = -0.01 * (last - 1) if left else 0.01 * (last - 1)
+        axes.text(edge + gap, y, label, ha="right" if left else "left", va="center", fontweight=weight)
+
+
 @_drawn
 def training_time_bars(seconds: Mapping[str, Mapping[str, float]]) -> tuple[str, str, "Figure"]:
-    """Draw training times, one panel a data set, on one logarithmic axis.
-
-    Parameters
-    ----------
-    seconds : mapping of str to mapping of str to float
-        ``{dataset: {method: seconds}}``; a method may be missing from a data set.
-
-    Returns
-    -------
-    Drawing
-    """
+    """Draw training times, ``{dataset: {method: seconds}}``, one panel per data set, on one logarithmic axis."""
     methods = list(dict.fromkeys(method for times in seconds.values() for method in times))
     if not methods:
         raise DataError("there are no training times to draw.")
@@ -227,9 +187,8 @@ def training_time_bars(seconds: Mapping[str, Mapping[str, float]]) -> tuple[str,
         axes.set_xticks([])
         axes.minorticks_off()
     every = [height for times in heights.values() for height in times.values()]
-    next(iter(panels.values())).set_ylim(
-        10 ** math.floor(math.log10(min(every)) - 0.01), 10 ** math.ceil(math.log10(max(every)) + 0.01)
-    )
+    lowest, highest = math.floor(math.log10(min(every)) - 0.01), math.ceil(math.log10(max(every)) + 0.01)
+    next(iter(panels.values())).set_ylim(10**lowest, 10**highest)
     _legend_above(figure, [(method, _bar_style(i)) for i, method in enumerate(methods)])
     figure.supylabel("training time of a fold (seconds, log scale)", fontsize=9)
     caption = f"Training time of one fold for {len(methods)} methods, a panel a data set, on a logarithmic scale."
@@ -240,21 +199,7 @@ def training_time_bars(seconds: Mapping[str, Mapping[str, float]]) -> tuple[str,
 def parameter_curves(
     curves: Mapping[str, Sequence[tuple[float, float]]], parameter: str, metric: str
 ) -> tuple[str, str, "Figure"]:
-    """Draw a metric over the values of one parameter, one line a data set.
-
-    Parameters
-    ----------
-    curves : mapping of str to sequence of (float, float)
-        ``{dataset: [(value of the parameter, metric in per cent), ...]}``.
-    parameter : {"c_hat", "n_steps", "k"} or str
-        What the horizontal axis is.
-    metric : str
-        What the vertical axis is.
-
-    Returns
-    -------
-    Drawing
-    """
+    """Draw a metric in percent over one parameter, ``{dataset: [(value, metric), ...]}``, one line per data set."""
     if not any(curves.values()):
         raise DataError(f"there are no values of {metric} over {parameter} to draw.")
     figure = _figure(6.4, max(3.4, 0.24 * len(curves) + 0.8))
@@ -264,18 +209,10 @@ def parameter_curves(
     for dataset in ending:
         index = list(curves).index(dataset)
         values, scores = zip(*sorted(curves[dataset]), strict=True)
-        axes.plot(
-            values,
-            scores,
-            label=dataset,
-            color=_COLOURS[index % len(_COLOURS)],
-            linestyle=_DASHES[index % len(_DASHES)],
-            marker=_MARKERS[index % len(_MARKERS)],
-            markersize=5,
-            markeredgecolor=_BLACK,
-            markeredgewidth=0.5,
-            linewidth=1.4,
-        )
+        color, dash, marker = (looks[index % len(looks)] for looks in (_COLORS, _DASHES, _MARKERS))
+        edge: dict[str, Any] = {"markeredgecolor": _BLACK, "markeredgewidth": 0.5}
+        line: dict[str, Any] = {"color": color, "linestyle": dash, "marker": marker, "markersize": 5, "linewidth": 1.4}
+        axes.plot(values, scores, label=dataset, **line, **edge)
     ticks = sorted({value for curve in curves.values() for value, _ in curve})
     if parameter == "n_steps":
         axes.set_xscale("log")
@@ -290,27 +227,23 @@ def parameter_curves(
 
 
 @_drawn
-def theorem_bars(terms: Sequence[ErrorBoundTerms]) -> tuple[str, str, "Figure"]:
-    """Draw the two terms of Theorem 1 as stacked bars, a panel a data set and a bar a method.
+def error_bound_bars(terms: Sequence[ErrorBoundTerms]) -> tuple[str, str, "Figure"]:
+    """Draw the two terms of the error bound (Theorem 1) as stacked bars, a panel per data set and a bar per method.
 
-    The number above a bar is the constant b that was observed. Each panel has its own scale, since the
-    length of latent vectors differs between data sets.
-
-    Returns
-    -------
-    Drawing
+    The number above a bar is the constant b that was observed. Each panel has its own scale, since the length of
+    latent vectors differs between data sets.
     """
     if not terms:
         raise DataError("there are no terms of Theorem 1 to draw.")
     methods = list(dict.fromkeys(term.method for term in terms))
-    parts: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("regression error", {"facecolor": _COLOURS[0], "edgecolor": _BLACK, "linewidth": 0.6}),
-        ("embedding error", {"facecolor": "white", "edgecolor": _BLACK, "hatch": "////", "linewidth": 0.6}),
+    line: dict[str, Any] = {"edgecolor": _BLACK, "linewidth": 0.6}
+    parts = (
+        ("regression error", {"facecolor": _COLORS[0], **line}),
+        ("embedding error", {"facecolor": "white", "hatch": "////", **line}),
     )
     figure, panels = _panels(list(dict.fromkeys(t.dataset for t in terms)), height=1.9, share=False)
     for dataset, axes in panels.items():
-        here = [term for term in terms if term.dataset == dataset]
-        for term in here:
+        for term in (term for term in terms if term.dataset == dataset):
             place = methods.index(term.method)
             axes.bar(place, term.regression_error, **parts[0][1])
             axes.bar(place, term.embedding_error, bottom=term.regression_error, **parts[1][1])
@@ -354,9 +287,9 @@ def _panels(names: Sequence[str], height: float, share: bool = True) -> tuple["F
 
 def _bar_style(index: int) -> dict[str, Any]:
     return {
-        "facecolor": _COLOURS[index % len(_COLOURS)],
+        "facecolor": _COLORS[index % len(_COLORS)],
         "edgecolor": _BLACK,
-        "hatch": _HATCHES[(index + index // len(_COLOURS)) % len(_HATCHES)],
+        "hatch": _HATCHES[(index + index // len(_COLORS)) % len(_HATCHES)],
         "linewidth": 0.6,
     }
 

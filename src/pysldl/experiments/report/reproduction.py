@@ -1,97 +1,89 @@
-"""From measured records and published tables to the sections of the page, and to the files beside it."""
+"""From measured and published results to everything that `sldl reproduce` writes: tables, figures and the page."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from pysldl.experiments.report.figures import (
-    Drawing,
-    critical_difference_diagram,
-    parameter_curves,
-    theorem_bars,
-    training_time_bars,
-    write_drawing,
-)
-from pysldl.experiments.report.page import Missing, ReportContext, Section, write_report
-from pysldl.experiments.report.paper_tables import (
-    ablation_sentence,
-    ablation_table,
-    agreement_table,
-    friedman_table,
-    published_table,
-    rank_table,
-    result_table,
-    theorem_table,
-    time_table,
-)
+from pysldl.experiments.report import figures, paper_tables
+from pysldl.experiments.report.html_report import Missing, ReportContext, Section, write_report
 from pysldl.experiments.report.tables import Table, write_table
-from pysldl.experiments.stats.results import (
-    ErrorBoundTerms,
-    FoldRecord,
-    Summary,
-    mean_fit_seconds,
-    metrics_of,
-    rankable_part,
-    scores_by_metric,
-    summarize,
-)
-from pysldl.experiments.stats.significance import (
-    Comparison,
-    RankTest,
-    compare_folds,
-    compare_summaries,
-    rank_test,
-)
-
-__all__ = ["Measurements", "Published", "protocol_notes", "reproduction_context", "write_reproduction"]
+from pysldl.experiments.run.archive import Archive, unseen_as_in_the_paper
+from pysldl.experiments.run.evaluation import PAPER_METRICS
+from pysldl.experiments.run.methods import REFERENCE
+from pysldl.experiments.run.run_folder import Failure
+from pysldl.experiments.stats import results
+from pysldl.experiments.stats.error_bound import ErrorBoundTerms
+from pysldl.experiments.stats.published import Agreement, Published, agreements, write_comparison
+from pysldl.experiments.stats.results import FoldRecord, Measurements, Selection, Summary, Unseen, metrics_of
+from pysldl.experiments.stats.significance import Comparison, RankTest, compare_folds, compare_summaries, rank_test
 
 Result = TypeVar("Result", FoldRecord, Summary)
+Notes = tuple[str, ...]
 
+NOTHING_PUBLISHED = Published()
 # The paper's, and what shows rare labels.
-_ABLATION_METRICS = ("P@5", "PSP@5")
+ABLATION_METRICS = ("P@5", "PSP@5")
 
 
-@dataclass(frozen=True, slots=True)
-class Measurements:
-    """What a run measured.
+def write_outputs(
+    archive: Archive,
+    folder: Path,
+    selection: Selection = "nested",
+    unseen: Callable[[str], Unseen] = unseen_as_in_the_paper,
+    metrics: Sequence[str] = PAPER_METRICS,
+    *,
+    published: Published = NOTHING_PUBLISHED,
+    absent: Sequence[str] = (),
+    failures: Sequence[Failure] = (),
+) -> tuple[list[Summary], list[Agreement]]:
+    """Write everything that is made from the records: results.csv, comparison.csv, tables, figures, times and the page.
 
-    Parameters
-    ----------
-    records : sequence of FoldRecord
-        One a data set, method and fold, with the configuration that was chosen.
-    n_folds : int, default=10
-        A method with fewer folds on a data set is left out there, and listed as missing.
-    variants : sequence of str, default=()
-        The methods of the ablation, in the order of its columns.
-    terms : sequence of ErrorBoundTerms, default=()
-        The two terms of Theorem 1.
-    curves : mapping, default={}
-        ``{(parameter, metric): {dataset: [(value, metric in per cent), ...]}}``.
-    shown_as : mapping of str to str, default={}
-        What tables and figures call a method, where that says more than its name.
-    of_folds : int, optional
-        Folds of the cross-validation, where not all of them were run; default ``n_folds``.
-    timed : sequence of FoldRecord, default=()
-        With the configuration whose training times are shown; default ``records``.
+    What depends on the clock or on the machine lies in ``timings`` and on the page. All other files are the same,
+    byte for byte, whenever the numbers are. The page also names data sets without a local copy (``absent``).
+
+    Returns
+    -------
+    summaries : list of Summary
+    found : list of Agreement
+        Measured beside published means.
     """
+    measured = archive.measurements(selection, unseen, metrics)
+    results.write_summaries(folder / "results.csv", measured.summaries)
+    found = agreements(published.results, measured.summaries, REFERENCE)
+    if found:
+        write_comparison(found, folder / "comparison.csv")
+    protocol = {
+        name: ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        for name, value in archive.protocol.as_json().items()
+    }
+    context = reproduction_context(
+        measured,
+        published,
+        missing=[*(Missing(f"data set {name}", "no local copy was found") for name in absent), *_failed(failures)],
+        settings={"selection": selection, **protocol},
+        versions=_all_values(archive.runs),
+    )
+    write_reproduction(context, folder)
+    return measured.summaries, found
 
-    records: Sequence[FoldRecord]
-    n_folds: int = 10
-    variants: Sequence[str] = ()
-    terms: Sequence[ErrorBoundTerms] = ()
-    curves: Mapping[tuple[str, str], Mapping[str, Sequence[tuple[float, float]]]] = field(default_factory=dict)
-    shown_as: Mapping[str, str] = field(default_factory=dict)
-    of_folds: int | None = None
-    timed: Sequence[FoldRecord] = ()
+
+def _failed(failures: Sequence[Failure]) -> list[Missing]:
+    """One entry per method and data set, however many folds failed."""
+    grouped: dict[str, list[Failure]] = {}
+    for failure in failures:
+        grouped.setdefault(failure.where, []).append(failure)
+    missing = []
+    for where, group in grouped.items():
+        folds = ", ".join(str(failure.fold) for failure in group if failure.fold is not None)
+        missing.append(Missing(where, f"failed{' in fold ' + folds if folds else ''}: {group[0].reason}"))
+    return missing
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What the paper printed: Tables III to X, and the ablation with the metric filled in."""
-
-    results: Sequence[Summary] = ()
-    ablation: Sequence[Summary] = ()
+def _all_values(runs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """Versions and machines of all runs: every value that occurs, once."""
+    names = dict.fromkeys(name for noted in runs.values() for name in noted)
+    return {name: "; ".join(filter(None, dict.fromkeys(n.get(name, "") for n in runs.values()))) for name in names}
 
 
 def reproduction_context(
@@ -101,43 +93,28 @@ def reproduction_context(
     missing: Sequence[Missing] = (),
     settings: Mapping[str, str] | None = None,
     versions: Mapping[str, str] | None = None,
-    reference: str = "SLDL",
-    alpha: float = 0.05,
 ) -> ReportContext:
     """Arrange measured and published results as the page.
 
-    Parameters
-    ----------
-    measured : Measurements
-        Methods bear the names that the published tables use.
-    published : Published
-        May be empty.
-    missing : sequence of Missing, default=()
-        What the run knows (a failed method, say). Published data sets and methods without a measurement, and
-        methods whose folds are incomplete, are added.
-    settings, versions : mapping of str to str, optional
-        Shown at the end.
-    reference : str, default="SLDL"
-        The method every other one is compared with.
-    alpha : float, default=0.05
-        Significance level.
+    To what is known to be missing (a failed method, say), published data sets and methods without a measurement, and
+    methods whose folds are incomplete, are added.
     """
     records, incomplete = _complete_folds(_shown(measured.records, measured.shown_as), measured.n_folds)
     counterparts = _shown(published.results, measured.shown_as)
-    rows = summarize(records)
+    rows = results.summarize(records)
     # A single fold allows no test, but means all the same.
     tested = metrics_of(rows) if measured.n_folds >= 2 else []
-    comparisons = [c for metric in tested for c in compare_folds(records, metric, reference)]
+    comparisons = [c for metric in tested for c in compare_folds(records, metric, REFERENCE)]
     notes = protocol_notes(records)
     sections = [
-        _agreement_section(rows, counterparts, reference, notes),
-        _results_section(rows, comparisons, reference, alpha, notes),
-        _statistics_section(rows, reference, alpha),
-        _ablation_section(rows, comparisons, measured.variants, published.ablation, reference, alpha, notes),
-        _theorem_section(measured.terms),
+        _agreement_section(rows, counterparts, notes),
+        _results_section(rows, comparisons, notes),
+        _statistics_section(rows),
+        _ablation_section(rows, comparisons, measured.variants, published.ablation, notes),
+        _error_bound_section(measured.terms),
         _time_section(_shown(measured.timed, measured.shown_as) or records),
         _curves_section(measured.curves),
-        _published_section(published.results, reference, alpha),
+        _published_section(published.results),
     ]
     n_datasets, n_methods = len({r.dataset for r in records}), len({r.method for r in records})
     return ReportContext(
@@ -146,7 +123,7 @@ def reproduction_context(
             f"{_count(n_methods, 'method')} on {_count(n_datasets, 'data set')}, {_folds(measured)}. "
             "Metrics are in percent, higher is better; click on a header to sort."
         ),
-        missing=_all_missing(missing, incomplete, rows, counterparts),
+        missing=(*missing, *incomplete, *_not_measured(missing, rows, counterparts)),
         sections=tuple(section for section in sections if section is not None),
         settings=settings or {},
         versions=versions or {},
@@ -162,24 +139,21 @@ def write_reproduction(context: ReportContext, folder: Path) -> Path:
         for table in (*section.tables, *section.details):
             write_table(table, folder / ("timings" if section.timed else "tables"))
         for drawing in section.figures:
-            write_drawing(drawing, folder / ("timings" if section.timed else "figures"))
+            figures.write_drawing(drawing, folder / ("timings" if section.timed else "figures"))
     return write_report(context, folder / "report.html")
 
 
-def protocol_notes(records: Sequence[FoldRecord]) -> tuple[str, ...]:
+def protocol_notes(records: Sequence[FoldRecord]) -> Notes:
     """Say how parameters were chosen and what became of unseen labels, for the foot of every table."""
     notes = []
     selections = {record.selection for record in records}
     if "nested" in selections:
         notes.append("Parameters chosen on validation parts of the training rows (nested).")
     if "as-published" in selections:
-        who = sorted({record.method for record in records if record.selection == "as-published"})
-        of = "" if selections == {"as-published"} else f" for {', '.join(who)}"
-        notes.append(f"Parameters chosen on the test folds{of} (as published): the values are optimiztic.")
+        notes.append("Parameters chosen on the test folds (as published): the values are optimistic.")
     dropped = list(dict.fromkeys(record.dataset for record in records if record.unseen == "drop"))
-    kept = {record.dataset for record in records if record.unseen == "keep"}
     if dropped:
-        where = f" on {', '.join(dropped)}" if kept else ""
+        where = f" on {', '.join(dropped)}" if any(record.unseen == "keep" for record in records) else ""
         notes.append(f"Test labels that never occur in the training rows are dropped before scoring{where}.")
     return tuple(notes)
 
@@ -202,22 +176,18 @@ def _complete_folds(records: Sequence[FoldRecord], n_folds: int) -> tuple[list[F
     return kept, missing
 
 
-def _all_missing(
-    known: Sequence[Missing],
-    incomplete: Sequence[Missing],
-    rows: Sequence[Summary],
-    published: Sequence[Summary],
-) -> tuple[Missing, ...]:
+def _not_measured(known: Sequence[Missing], rows: Sequence[Summary], published: Sequence[Summary]) -> list[Missing]:
+    """Published data sets and methods that have no measurement, where ``known`` does not say so already."""
     told = {item.what for item in known}
-    absent = []
+    missing = []
     for noun, printed, measured, why in (
         ("data set", _datasets(published), _datasets(rows), "published, but nothing was measured on it"),
         ("method", _methods(published), _methods(rows), "published, but not run"),
     ):
         names = [name for name in printed if name not in measured and f"{noun} {name}" not in told]
         if names:
-            absent.append(Missing(f"{noun}{'s' if len(names) > 1 else ''} {', '.join(names)}", why))
-    return (*known, *incomplete, *absent)
+            missing.append(Missing(f"{noun}{'s' if len(names) > 1 else ''} {', '.join(names)}", why))
+    return missing
 
 
 def _datasets(rows: Sequence[Summary]) -> list[str]:
@@ -228,10 +198,8 @@ def _methods(rows: Sequence[Summary]) -> list[str]:
     return list(dict.fromkeys(row.method for row in rows))
 
 
-def _agreement_section(
-    rows: Sequence[Summary], published: Sequence[Summary], reference: str, notes: tuple[str, ...]
-) -> Section | None:
-    overview = agreement_table(published, rows, reference, notes)
+def _agreement_section(rows: Sequence[Summary], published: Sequence[Summary], notes: Notes) -> Section | None:
+    overview = paper_tables.agreement_table(published, rows, notes)
     if not overview.rows:
         return None
     units = [cell.value for row in overview.rows for cell in row.cells if isinstance(cell.value, float)]
@@ -240,47 +208,36 @@ def _agreement_section(
     return Section(
         "Published and measured",
         paragraphs=(
-            f"Of {len(units)} means of {reference}, {within} lie within one published standard deviation of "
+            f"Of {len(units)} means of {REFERENCE}, {within} lie within one published standard deviation of "
             f"the published mean, {len(units) - within - below} above and {below} below.",
         ),
         tables=(overview,),
-        details=tuple(published_table(published, rows, metric, reference, notes) for metric in overview.columns),
+        details=tuple(paper_tables.published_table(published, rows, metric, notes) for metric in overview.columns),
     )
 
 
-def _results_section(
-    rows: Sequence[Summary],
-    comparisons: Sequence[Comparison],
-    reference: str,
-    alpha: float,
-    notes: tuple[str, ...],
-) -> Section | None:
-    tables = [
-        result_table(rows, comparisons, metric, reference=reference, alpha=alpha, notes=notes)
-        for metric in metrics_of(rows)
-    ]
-    return Section("Results", tables=tuple(tables[:1]), details=tuple(tables[1:])) if tables else None
+def _results_section(rows: Sequence[Summary], comparisons: Sequence[Comparison], notes: Notes) -> Section | None:
+    tables = tuple(paper_tables.result_table(rows, comparisons, metric, notes=notes) for metric in metrics_of(rows))
+    return Section("Results", tables=tables[:1], details=tables[1:]) if tables else None
 
 
-def _statistics_section(rows: Sequence[Summary], reference: str, alpha: float) -> Section | None:
-    tests = _rank_tests(rows, alpha)
+def _statistics_section(rows: Sequence[Summary]) -> Section | None:
+    tests = _rank_tests(rows)
     if not tests:
         return None
-    return Section(
-        "Ranks over the data sets",
-        tables=(friedman_table(tests), rank_table(tests)),
-        figures=tuple(critical_difference_diagram(test, reference) for test in tests),
-    )
+    tables = (paper_tables.friedman_table(tests), paper_tables.rank_table(tests))
+    diagrams = tuple(figures.critical_difference_diagram(test, REFERENCE) for test in tests)
+    return Section("Ranks over the data sets", tables=tables, figures=diagrams)
 
 
-def _rank_tests(rows: Sequence[Summary], alpha: float) -> list[RankTest]:
+def _rank_tests(rows: Sequence[Summary]) -> list[RankTest]:
     """Test every metric that has at least two methods on at least two complete data sets."""
-    complete = rankable_part(rows)
+    complete = results.rankable_part(rows)
     tests = []
     for metric in metrics_of(complete):
         of_metric = [row for row in complete if row.metric == metric]
         if min(len(_datasets(of_metric)), len(_methods(of_metric))) >= 2:
-            tests.append(rank_test(scores_by_metric(of_metric)[metric], alpha))
+            tests.append(rank_test(results.scores_by_metric(of_metric)[metric]))
     return tests
 
 
@@ -289,55 +246,45 @@ def _ablation_section(
     comparisons: Sequence[Comparison],
     variants: Sequence[str],
     published: Sequence[Summary],
-    reference: str,
-    alpha: float,
-    notes: tuple[str, ...],
+    notes: Notes,
 ) -> Section | None:
-    tested = [
-        c for c in comparisons if c.metric in _ABLATION_METRICS and c.method in variants and c.method != reference
-    ]
+    tested = [c for c in comparisons if c.metric in ABLATION_METRICS and c.method in variants]
     if not tested:
         return None
-    shown, *details = (
-        ablation_table(rows, tested, variants, metric=metric, reference=reference, alpha=alpha, notes=notes)
-        for metric in _ABLATION_METRICS
-        if any(c.metric == metric for c in tested)
-    )
+    present = [metric for metric in ABLATION_METRICS if any(c.metric == metric for c in tested)]
+    shown, *details = (paper_tables.ablation_table(rows, tested, variants, metric, notes) for metric in present)
     if published:
         metric = published[0].metric
-        compared = compare_summaries(published, metric, reference)
-        printed = ablation_table(published, compared, _methods(published), metric=metric, reference=reference)
-        details.append(_as_published(printed))
+        compared = compare_summaries(published, metric, REFERENCE)
+        details.append(_as_published(paper_tables.ablation_table(published, compared, _methods(published), metric)))
     return Section(
         "Ablation",
-        paragraphs=(f"What each part contributes. Differences are {reference} minus the variant, in per cent.",),
+        paragraphs=(f"What each part contributes. Differences are {REFERENCE} minus the variant, in percent.",),
         tables=(shown,),
         sentences=tuple(
-            ablation_sentence(dataset, tested, alpha) for dataset in dict.fromkeys(c.dataset for c in tested)
+            paper_tables.ablation_sentence(dataset, tested) for dataset in dict.fromkeys(c.dataset for c in tested)
         ),
         details=tuple(details),
     )
 
 
-def _theorem_section(terms: Sequence[ErrorBoundTerms]) -> Section | None:
+def _error_bound_section(terms: Sequence[ErrorBoundTerms]) -> Section | None:
     if not terms:
         return None
     return Section(
         "The two terms of Theorem 1",
         paragraphs=("Which stage loses what: the embedding of the labels, or the mapping from the features.",),
-        figures=(theorem_bars(terms),),
-        details=(theorem_table(terms),),
+        figures=(figures.error_bound_bars(terms),),
+        details=(paper_tables.error_bound_table(terms),),
     )
 
 
 def _time_section(records: Sequence[FoldRecord]) -> Section | None:
     if not records:
         return None
-    seconds = mean_fit_seconds(records)
-    of = _configuration_shown(records)
-    return Section(
-        "Training time", figures=(training_time_bars(seconds),), details=(time_table(seconds, of),), timed=True
-    )
+    seconds = results.mean_fit_seconds(records)
+    details = (paper_tables.time_table(seconds, _configuration_shown(records)),)
+    return Section("Training time", figures=(figures.training_time_bars(seconds),), details=details, timed=True)
 
 
 def _configuration_shown(records: Sequence[FoldRecord]) -> str:
@@ -351,35 +298,28 @@ def _configuration_shown(records: Sequence[FoldRecord]) -> str:
     return " with " + ", ".join(f"{name} {found.pop()}" for name, found in values.items()) + " where a method has them"
 
 
-def _curves_section(
-    curves: Mapping[tuple[str, str], Mapping[str, Sequence[tuple[float, float]]]],
-) -> Section | None:
-    figures: list[Drawing] = [
-        parameter_curves(of_dataset, parameter, metric) for (parameter, metric), of_dataset in curves.items()
-    ]
-    return Section("Effect of the parameters", figures=tuple(figures)) if figures else None
+def _curves_section(curves: results.Curves) -> Section | None:
+    drawn = tuple(figures.parameter_curves(of_dataset, *of) for of, of_dataset in curves.items())
+    return Section("Effect of the parameters", figures=drawn) if drawn else None
 
 
-def _published_section(published: Sequence[Summary], reference: str, alpha: float) -> Section | None:
+def _published_section(published: Sequence[Summary]) -> Section | None:
     """Show the paper's own tables, with its statistics computed again from the printed means."""
-    tests = _rank_tests(published, alpha)
+    tests = _rank_tests(published)
     if not tests:
         return None
-    comparisons = [c for test in tests for c in compare_summaries(published, test.metric, reference)]
+    comparisons = [c for test in tests for c in compare_summaries(published, test.metric, REFERENCE)]
     higher = sum(c.difference > 0 for c in comparisons)
-    significant = sum(c.reference_better(alpha) for c in comparisons)
-    tables = [
-        result_table(published, comparisons, test.metric, reference=reference, alpha=alpha, ties="smaller")
-        for test in tests
-    ]
+    significant = sum(c.reference_better() for c in comparisons)
+    tables = [paper_tables.result_table(published, comparisons, test.metric, ties="min") for test in tests]
     return Section(
         "The published tables",
         paragraphs=(
-            f"As printed, {reference} has the higher mean in {higher} of {len(comparisons)} comparisons. A "
+            f"As printed, {REFERENCE} has the higher mean in {higher} of {len(comparisons)} comparisons. A "
             "t-test from the printed means and standard deviations, which cannot be paired, finds "
-            f"{significant} of them significant at the {alpha:g} level.",
+            f"{significant} of them significant at the 0.05 level.",
         ),
-        tables=(_as_published(friedman_table(tests)),),
+        tables=(_as_published(paper_tables.friedman_table(tests)),),
         details=tuple(map(_as_published, tables)),
     )
 
@@ -390,7 +330,7 @@ def _as_published(table: Table) -> Table:
 
 def _folds(measured: Measurements) -> str:
     """How many folds were run of how many, in words."""
-    planned = measured.of_folds or measured.n_folds
+    planned = measured.n_planned_folds or measured.n_folds
     if planned == measured.n_folds:
         return f"{planned}-fold cross-validation"
     return f"{measured.n_folds} of the {planned} folds of a cross-validation"

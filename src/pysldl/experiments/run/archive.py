@@ -12,58 +12,48 @@ Metrics are in [0, 1] in ``folds.csv`` and in percent in ``grid.csv``. A column 
 test labels that no training row carries taken out of the truth; it is empty where that changes nothing.
 """
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from pysldl._utils.files import write_atomically
 from pysldl.exceptions import DataError
-from pysldl.experiments.report import Measurements
-from pysldl.experiments.run.evaluation import Configuration
-from pysldl.experiments.run.folder import Run, open_run
+from pysldl.experiments.csv_files import read_csv, write_csv
+from pysldl.experiments.run.evaluation import PAPER_METRICS, Configuration, Metrics, configurations, mean_metric
 from pysldl.experiments.run.journal import Record
 from pysldl.experiments.run.methods import ABLATION, AXES, REFERENCE, Method, stored_method
 from pysldl.experiments.run.protocol import Protocol
-from pysldl.experiments.run.scoring import PAPER_METRICS, mean_metric
-from pysldl.experiments.run.selection import ByFold, finished_folds, fold_records, select, terms_of
-from pysldl.experiments.stats.results import ErrorBoundTerms, FoldRecord, Selection, Summary, Unseen, summarize
-
-__all__ = ["Archive", "Results", "export_results", "read_export", "unseen_as_in_the_paper"]
+from pysldl.experiments.run.run_folder import Run, open_run
+from pysldl.experiments.stats.error_bound import mean_error_bound_terms
+from pysldl.experiments.stats.results import FoldRecord, Measurements, Selection, Unseen
 
 FORMAT = 1
 CURVE_METRICS = ("P@1", "P@5", "PSP@5")
 # The paper's propensity-scored figures for this set can only be reached without unseen labels.
 DROPPED_IN_THE_PAPER = ("stackex-coffee",)
 SELECTIONS: tuple[Selection, ...] = ("nested", "as-published")
-TREATMENTS: tuple[Unseen, ...] = ("keep", "drop")
+
+DROPPED = {f"{metric} drop": metric for metric in PAPER_METRICS}
+COSTS = {"fit_seconds": ".4f", "predict_seconds": ".4f", "peak_mb": ".1f"}
 TERMS = ("embedding_error", "regression_error", "b")
+TIME_COLUMNS = ("method", "dataset", "fold", *AXES, *COSTS, "run")
+GRID_COLUMNS = ("method", "dataset", *AXES, "n_folds", "preferred", *PAPER_METRICS, *DROPPED)
+FOLD_COLUMNS = (
+    *("selection", "method", "dataset", "fold", *AXES),
+    *(*PAPER_METRICS, *DROPPED, *COSTS, *TERMS, "seed", "run"),
+)
 
-Metrics = dict[str, dict[str, float]]
 Key = tuple[str, str]  # method and data set
+Parsed = TypeVar("Parsed")
+ByFold = dict[int, dict[Configuration, Record]]
 
 
-@dataclass(frozen=True)
-class Results:
-    """Measured results of a run, one configuration a fold.
-
-    Parameters
-    ----------
-    selection : {"nested", "as-published"}
-        How the configurations were chosen.
-    measurements : Measurements
-    summaries : list of Summary
-        Of the methods with all their folds.
-    """
-
-    selection: Selection
-    measurements: Measurements
-    summaries: list[Summary]
+def unseen_as_in_the_paper(dataset: str) -> Unseen:
+    """Return what the paper must have done with test labels that no training row carries."""
+    return "drop" if dataset in DROPPED_IN_THE_PAPER else "keep"
 
 
 @dataclass(frozen=True)
@@ -80,133 +70,77 @@ class GridPoint:
 class Archive:
     """What is kept of a run.
 
-    Parameters
-    ----------
-    protocol : Protocol
-    methods : list of Method
-    parameters : dict
-        By name of the method.
-    datasets : list of str
-    folds : tuple of int
-        That were run.
-    chosen : dict
-        ``{selection: {(method, data set): {fold: Record}}}``; a method with a single configuration is under "nested".
-    grid : dict
-        ``{(method, data set): list of GridPoint}``, of methods with a grid and all folds.
-    times : dict
-        ``{(method, data set): {fold: Record}}`` with the largest configuration of the grid; metrics are left out.
-    runs : dict
-        Environments by run id.
+    A method with a single configuration has the same records for both selections, and no grid.
     """
 
     protocol: Protocol
     methods: list[Method]
-    parameters: dict[str, Any]
+    parameters: dict[str, Any]  # by name of the method
     datasets: list[str]
-    folds: tuple[int, ...]
-    chosen: dict[Selection, dict[Key, dict[int, Record]]]
-    grid: dict[Key, list[GridPoint]]
-    times: dict[Key, dict[int, Record]]
-    runs: dict[str, dict[str, str]] = field(default_factory=dict)
+    folds: tuple[int, ...]  # that were run
+    chosen: dict[Selection, dict[Key, list[Record]]] = field(default_factory=lambda: {s: {} for s in SELECTIONS})
+    grid: dict[Key, list[GridPoint]] = field(default_factory=dict)  # of methods with all folds
+    times: dict[Key, list[Record]] = field(default_factory=dict)  # with the largest configuration of the grid
+    runs: dict[str, dict[str, str]] = field(default_factory=dict)  # environments by run id
 
     @classmethod
     def of_run(cls, run: Run) -> "Archive":
         """Reduce the records of a run; only folds of which every configuration is finished count."""
-        chosen: dict[Selection, dict[Key, dict[int, Record]]] = {selection: {} for selection in SELECTIONS}
-        grid: dict[Key, list[GridPoint]] = {}
-        times: dict[Key, dict[int, Record]] = {}
+        noted = run.folder.settings() or {}
+        parameters = {method.name: noted.get("methods", {}).get(method.name, {}) for method in run.methods}
         protocol = run.folder.protocol
+        archive = cls(protocol, run.methods, parameters, run.datasets, run.folds, runs=noted.get("runs", {}))
         for dataset in run.datasets:
             of_dataset = [record for record in run.folder.records(dataset) if record.fold in run.folds]
             for method in run.methods:
-                folds = finished_folds(of_dataset, method, protocol)
-                if not folds:
-                    continue
-                key = (method.name, dataset)
-                axes = method.axes
-                for selection in SELECTIONS if axes else SELECTIONS[:1]:
-                    chosen[selection][key] = select(folds, selection, unseen_as_in_the_paper(dataset))
-                largest = tuple((axis, max(protocol.values(axis))) for axis in axes)
-                times[key] = {fold: found[largest] for fold, found in folds.items()}
-                if axes and len(folds) == len(run.folds):
-                    grid[key] = _along_the_grid(folds)
-        noted = run.folder.settings() or {}
-        parameters = {method.name: noted.get("methods", {}).get(method.name, {}) for method in run.methods}
-        return cls(
-            protocol, run.methods, parameters, run.datasets, run.folds, chosen, grid, times, noted.get("runs", {})
-        )
+                if folds := finished_folds(of_dataset, method, protocol):
+                    archive._add((method.name, dataset), method.axes, folds)
+        return archive
 
-    def results(
+    def _add(self, key: Key, axes: Sequence[str], folds: ByFold) -> None:
+        for selection in SELECTIONS:
+            self.chosen[selection][key] = select_configurations(folds, selection, unseen_as_in_the_paper(key[1]))
+        largest = tuple((axis, max(self.protocol.values(axis))) for axis in axes)
+        self.times[key] = [found[largest] for found in folds.values()]
+        if axes and len(folds) == len(self.folds):
+            self.grid[key] = _along_the_grid(folds)
+
+    def measurements(
         self,
         selection: Selection = "nested",
-        unseen: Callable[[str], Unseen] | None = None,
+        unseen: Callable[[str], Unseen] = unseen_as_in_the_paper,
         metrics: Sequence[str] = PAPER_METRICS,
-    ) -> Results:
-        """What tables and figures show.
+    ) -> Measurements:
+        """Return what tables and figures show of some metrics; configurations are chosen by all eight.
 
-        Parameters
-        ----------
-        selection : {"nested", "as-published"}
-        unseen : callable, optional
-            From the name of a data set to ``"keep"`` or ``"drop"``; default :func:`unseen_as_in_the_paper`.
-        metrics : sequence of str
-            The ones to show; configurations are chosen by all eight.
+        ``unseen`` maps the name of a data set to what becomes of test labels that no training row carries.
         """
-        treatment = unseen or unseen_as_in_the_paper
         n_folds = len(self.folds)
-        records: list[FoldRecord] = []
-        timed: list[FoldRecord] = []
-        terms: list[ErrorBoundTerms] = []
+        records, timed, terms = [], [], []
         curves: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
         for dataset in self.datasets:
-            mode = treatment(dataset)
+            mode = unseen(dataset)
             for method in self.methods:
-                chosen = self._chosen(selection, (method.name, dataset))
-                shown = fold_records(chosen, method.title, selection, mode)
-                records += (replace(record, metrics={m: record.metrics[m] for m in metrics}) for record in shown)
-                whole = len(chosen) == n_folds
-                measured = terms_of(chosen, method.title) if whole else None
-                terms += [measured] if measured is not None else []
-                largest = self.times.get((method.name, dataset), {})
+                key = (method.name, dataset)
+                chosen = self.chosen[selection].get(key, [])
+                records += [_fold_record(record, method.title, selection, mode, metrics) for record in chosen]
+                largest = self.times.get(key, [])
                 if len(largest) == n_folds:
-                    timed += (
-                        replace(record, metrics={}) for record in fold_records(largest, method.title, selection, mode)
-                    )
-                points = self.grid.get((method.name, dataset), []) if method.title == REFERENCE and whole else []
-                for parameter in AXES:
-                    for metric in CURVE_METRICS:
-                        if curve := _curve(points, parameter, metric, mode):
-                            curves.setdefault((parameter, metric), {})[dataset] = curve
+                    timed += [_fold_record(record, method.title, selection, mode, ()) for record in largest]
+                if len(chosen) < n_folds:
+                    continue
+                if of_folds := [record.terms for record in chosen if record.terms is not None]:
+                    terms.append(mean_error_bound_terms(dataset, method.title, of_folds))
+                if method.title == REFERENCE:
+                    for axis, metric, curve in _curves(self.grid.get(key, []), mode):
+                        curves.setdefault((axis, metric), {})[dataset] = curve
         present = {record.method for record in records}
-        measurements = Measurements(
-            records,
-            n_folds,
-            [title for title in ABLATION if title in present],
-            terms,
-            curves,
-            {method.title: method.shown_as for method in self.methods if method.shown_as != method.title},
-            of_folds=self.protocol.n_folds,
-            timed=timed,
-        )
-        return Results(selection, measurements, [row for row in summarize(records) if row.n_folds == n_folds])
-
-    def _chosen(self, selection: Selection, key: Key) -> dict[int, Record]:
-        """A method with a single configuration has nothing to choose, whichever way."""
-        of_selection = self.chosen[selection]
-        return of_selection[key] if key in of_selection else self._only(key)
-
-    def _only(self, key: Key) -> dict[int, Record]:
-        method = next(method for method in self.methods if method.name == key[0])
-        return {} if method.axes else self.chosen["nested"].get(key, {})
+        variants = [title for title in ABLATION if title in present]
+        shown_as = {method.title: method.shown_as for method in self.methods if method.shown_as != method.title}
+        return Measurements(records, n_folds, variants, terms, curves, shown_as, self.protocol.n_folds, timed)
 
     def only(self, methods: Sequence[str] | None = None, datasets: Sequence[str] | None = None) -> "Archive":
-        """This archive with some methods, by name or title, and some data sets, in the order given; all by default.
-
-        Raises
-        ------
-        DataError
-            A name is not among its methods or data sets.
-        """
+        """Return this archive with some methods, by name or title, and some data sets, in the order given."""
         by_name = {key.lower(): method for method in self.methods for key in (method.title, method.name)}
         for what, wanted, known in (("method", methods, by_name), ("data set", datasets, self.datasets)):
             for name in wanted or ():
@@ -216,83 +150,56 @@ class Archive:
         return replace(self, methods=chosen, datasets=self.datasets if datasets is None else list(datasets))
 
     def updated(self, newer: "Archive") -> "Archive":
-        """This archive with the methods and data sets of a newer one, which replace those it has already.
-
-        Raises
-        ------
-        DataError
-            The two are of other protocols or folds.
-        """
+        """Return this archive with the methods and data sets of a newer one, which replace those it has already."""
         if self.protocol != newer.protocol or self.folds != newer.folds:
-            raise DataError(
-                "the export already there is of another protocol or of other folds: export to another folder."
-            )
-        methods = {method.name: method for method in (*self.methods, *newer.methods)}
+            raise DataError("the export there is of another protocol or of other folds: export to another folder.")
         chosen = {selection: self.chosen[selection] | newer.chosen[selection] for selection in SELECTIONS}
         times = self.times | newer.times
-        kept = [by_fold for keyed in (*chosen.values(), times) for by_fold in keyed.values()]
-        used = {record.run for by_fold in kept for record in by_fold.values()}
-        runs = {run: noted for run, noted in (self.runs | newer.runs).items() if run in used}
-        return Archive(
-            self.protocol,
-            list(methods.values()),
-            self.parameters | newer.parameters,
-            list(dict.fromkeys((*self.datasets, *newer.datasets))),
-            self.folds,
-            chosen,
-            self.grid | newer.grid,
-            times,
-            runs,
+        used = {r.run for keyed in (*chosen.values(), times) for records in keyed.values() for r in records}
+        return replace(
+            self,
+            methods=list({method.name: method for method in (*self.methods, *newer.methods)}.values()),
+            parameters=self.parameters | newer.parameters,
+            datasets=list(dict.fromkeys((*self.datasets, *newer.datasets))),
+            chosen=chosen,
+            grid=self.grid | newer.grid,
+            times=times,
+            runs={run: noted for run, noted in (self.runs | newer.runs).items() if run in used},
         )
 
     def write(self, folder: Path) -> list[Path]:
-        """Write the files; their paths."""
+        """Write the files and return their paths."""
         settings = {
             "format": FORMAT,
             "protocol": self.protocol.as_json(),
             "datasets": self.datasets,
             "folds": list(self.folds),
             "methods": {
-                method.name: {
-                    "title": method.title,
-                    "reconstruction": method.reconstruction,
-                    "grid": list(method.axes),
-                    "parameters": self.parameters.get(method.name, {}),
-                }
+                method.name: method.description() | {"parameters": self.parameters.get(method.name, {})}
                 for method in self.methods
             },
         }
-        tables = {
-            "folds.csv": (_FOLD_COLUMNS, self._fold_rows()),
-            "grid.csv": (_GRID_COLUMNS, self._grid_rows()),
-            "times.csv": (_TIME_COLUMNS, self._time_rows()),
-            "runs.csv": (_run_columns(self.runs), ({"run": run, **noted} for run, noted in self.runs.items())),
-        }
-        text = json.dumps(settings, indent=1)
+        runs = [{"run": run, **noted} for run, noted in self.runs.items()]
+        times = (_cells(record) for key in self._keys() for record in self.times.get(key, []))
         return [
-            write_atomically(folder / "settings.json", text + "\n"),
-            *(write_atomically(folder / name, _csv(columns, rows)) for name, (columns, rows) in tables.items()),
+            write_atomically(folder / "settings.json", json.dumps(settings, indent=1) + "\n"),
+            write_csv(folder / "folds.csv", FOLD_COLUMNS, self._fold_rows()),
+            write_csv(folder / "grid.csv", GRID_COLUMNS, self._grid_rows()),
+            write_csv(folder / "times.csv", TIME_COLUMNS, times),
+            write_csv(folder / "runs.csv", list(dict.fromkeys(["run", *(name for row in runs for name in row)])), runs),
         ]
 
     def _keys(self) -> Iterable[Key]:
         return ((method.name, dataset) for method in self.methods for dataset in self.datasets)
 
-    def _fold_rows(self) -> Iterable[dict[str, Any]]:
+    def _fold_rows(self) -> Iterator[dict[str, Any]]:
+        with_grid = {method.name for method in self.methods if method.axes}
         for key in self._keys():
-            for selection in SELECTIONS:
-                for fold, record in self.chosen[selection].get(key, {}).items():
-                    yield {
-                        "selection": selection,
-                        **_identity(key, fold),
-                        **record.parameters,
-                        **_metric_cells(record.test),
-                        **_cost_cells(record),
-                        **(record.terms or {}),
-                        "seed": record.seed,
-                        "run": record.run,
-                    }
+            for selection in SELECTIONS if key[0] in with_grid else SELECTIONS[:1]:
+                for record in self.chosen[selection].get(key, []):
+                    yield {"selection": selection, **_cells(record), **_metric_cells(record.test)}
 
-    def _grid_rows(self) -> Iterable[dict[str, Any]]:
+    def _grid_rows(self) -> Iterator[dict[str, Any]]:
         for key in self._keys():
             for point in self.grid.get(key, []):
                 yield {
@@ -304,77 +211,49 @@ class Archive:
                     **_metric_cells(point.test),
                 }
 
-    def _time_rows(self) -> Iterable[dict[str, Any]]:
-        for key in self._keys():
-            for fold, record in self.times.get(key, {}).items():
-                yield {**_identity(key, fold), **record.parameters, **_cost_cells(record), "run": record.run}
-
     @classmethod
     def read(cls, folder: Path) -> "Archive":
-        """Read what :meth:`write` wrote.
-
-        Raises
-        ------
-        DataError
-            Naming the file and the line that cannot be read.
-        """
+        """Read what :meth:`write` wrote; a :class:`DataError` names the file and the line that cannot be read."""
         settings = _read_settings(folder / "settings.json")
-        protocol = Protocol.from_json(settings["protocol"], str(folder))
         noted = settings["methods"]
-        methods = [stored_method(name, described) for name, described in noted.items()]
-        runs = {row.pop("run"): {k: v for k, v in row.items() if v} for _, row in _rows(folder / "runs.csv")}
-        chosen: dict[Selection, dict[Key, dict[int, Record]]] = {selection: {} for selection in SELECTIONS}
-        for where, row in _rows(folder / "folds.csv"):
-            with _explained(where):
-                record = _record(row, runs)
-                chosen[row["selection"]].setdefault((record.method, record.dataset), {})[record.fold] = record  # type: ignore[index]
-        times: dict[Key, dict[int, Record]] = {}
-        for where, row in _rows(folder / "times.csv"):
-            with _explained(where):
-                record = _record(row, runs)
-                times.setdefault((record.method, record.dataset), {})[record.fold] = record
-        grid: dict[Key, list[GridPoint]] = {}
-        for where, row in _rows(folder / "grid.csv"):
-            with _explained(where):
-                point = GridPoint(
-                    tuple(_parameters(row).items()), int(row["n_folds"]), row["preferred"] == "yes", _metrics(row)
-                )
-                grid.setdefault((row["method"], row["dataset"]), []).append(point)
-        return cls(
-            protocol,
-            methods,
+        archive = cls(
+            Protocol.from_json(settings["protocol"], str(folder)),
+            [stored_method(name, described) for name, described in noted.items()],
             {name: described["parameters"] for name, described in noted.items()},
             settings["datasets"],
             tuple(settings["folds"]),
-            chosen,
-            grid,
-            times,
-            runs,
+            runs={row.pop("run"): {k: v for k, v in row.items() if v} for _, row in read_csv(folder / "runs.csv")},
         )
+        for selection, record in _parsed(folder / "folds.csv", FOLD_COLUMNS, archive._chosen_record):
+            archive.chosen[selection].setdefault((record.method, record.dataset), []).append(record)
+        for record in _parsed(folder / "times.csv", TIME_COLUMNS, archive._record):
+            archive.times.setdefault((record.method, record.dataset), []).append(record)
+        for key, point in _parsed(folder / "grid.csv", GRID_COLUMNS, _grid_point):
+            archive.grid.setdefault(key, []).append(point)
+        with_grid = {method.name for method in archive.methods if method.axes}
+        only = {key: records for key, records in archive.chosen["nested"].items() if key[0] not in with_grid}
+        archive.chosen["as-published"].update(only)
+        return archive
 
+    def _chosen_record(self, row: Mapping[str, str]) -> tuple[Selection, Record]:
+        selection = SELECTIONS[SELECTIONS.index(row["selection"])]
+        return selection, replace(self._record(row), test=_metrics(row, highest=1))
 
-def unseen_as_in_the_paper(dataset: str) -> Unseen:
-    """What the paper must have done with test labels that no training row carries."""
-    return "drop" if dataset in DROPPED_IN_THE_PAPER else "keep"
+    def _record(self, row: Mapping[str, str]) -> Record:
+        """A line of ``folds.csv`` or ``times.csv``, without its metrics."""
+        fit, predict, peak = (float(row[name]) for name in COSTS)
+        terms = {name: float(row[name]) for name in TERMS} if row.get(TERMS[0]) else None
+        seed, versions = int(row.get("seed") or 0), dict(self.runs.get(row["run"], {}))
+        identity = (row["dataset"], row["method"], int(row["fold"]), _parameters(row))
+        none: Metrics = {"keep": {}, "drop": {}}
+        return Record(*identity, none, None, fit, predict, peak, terms, seed, versions, row["run"])
 
 
 def export_results(run_folder: Path, folder: Path) -> list[Path]:
-    """Reduce a results folder to a few small text files; see :mod:`pysldl.experiments.run.archive`.
+    """Reduce a results folder, the ``--out`` of `sldl reproduce`, to a few small text files; their paths.
 
     Where ``folder`` holds an export already, methods and data sets of this run are added to it, or replace their
     earlier lines; the protocol must be the same.
-
-    Parameters
-    ----------
-    run_folder : Path
-        The ``--out`` of `sldl reproduce`.
-    folder : Path
-        Made where it does not exist.
-
-    Returns
-    -------
-    list of Path
-        The files written.
     """
     archive = Archive.of_run(open_run(run_folder))
     if (folder / "settings.json").is_file():
@@ -382,154 +261,124 @@ def export_results(run_folder: Path, folder: Path) -> list[Path]:
     return archive.write(folder)
 
 
-def read_export(
-    folder: Path,
-    selection: Selection = "nested",
-    unseen: Callable[[str], Unseen] | None = None,
-    metrics: Sequence[str] = PAPER_METRICS,
-) -> Results:
-    """The results in a folder of :func:`export_results`, equal to those of the run itself.
+# From all configurations to one per fold
 
-    Parameters
-    ----------
-    folder : Path
-    selection, unseen, metrics
-        As in :meth:`Archive.results`.
+
+def finished_folds(records: Iterable[Record], method: Method, protocol: Protocol) -> ByFold:
+    """Return the records of a method on one data set, for the folds of which every configuration is finished."""
+    wanted = configurations(method, protocol)
+    folds: ByFold = {}
+    for record in records:
+        if record.method == method.name:
+            folds.setdefault(record.fold, {})[record.configuration] = record
+    return {
+        fold: {configuration: found[configuration] for configuration in wanted}
+        for fold, found in sorted(folds.items())
+        if found.keys() >= set(wanted)
+    }
+
+
+def select_configurations(folds: ByFold, selection: Selection, unseen: Unseen) -> list[Record]:
+    """Choose the configuration of every fold by the mean of the eight metrics.
+
+    Ties go to the smaller c_hat, then to fewer steps, then to the smaller k.
+
+    ``"nested"`` looks at the validation rows of each fold. ``"as-published"`` takes, for all folds, the configuration
+    with the best mean over the test folds, which flatters it.
     """
-    return Archive.read(folder).results(selection, unseen, metrics)
+    if selection == "nested":
+        return [max(found.values(), key=_validation_score) for found in folds.values()]
+    everywhere = next(iter(folds.values()))
+    best = max(everywhere, key=lambda c: fmean(mean_metric(found[c].test[unseen]) for found in folds.values()))
+    return [found[best] for found in folds.values()]
 
 
-# Along the grid
+def _validation_score(record: Record) -> float:
+    return 0.0 if record.validation is None else mean_metric(record.validation["keep"])
+
+
+def _fold_record(r: Record, title: str, selection: Selection, unseen: Unseen, metrics: Sequence[str]) -> FoldRecord:
+    """A chosen record in the form of tables and statistics, under the name that tables use."""
+    shown = {metric: r.test[unseen][metric] for metric in metrics}
+    return FoldRecord(r.dataset, title, r.fold, r.parameters, shown, r.fit_seconds, selection, unseen)
 
 
 def _along_the_grid(folds: ByFold) -> list[GridPoint]:
     """Every c_hat and number of steps at the preferred k, and every k at the preferred c_hat and number of steps."""
-    everywhere = list(folds[min(folds)])
-
-    def validation(configuration: Configuration) -> float:
-        scores = (found[configuration].validation for found in folds.values())
-        return fmean(0.0 if score is None else mean_metric(score["keep"]) for score in scores)
-
-    preferred: Configuration = max(everywhere, key=validation)
+    everywhere = list(next(iter(folds.values())))
+    preferred = max(everywhere, key=lambda c: fmean(_validation_score(found[c]) for found in folds.values()))
     best = dict(preferred)
     points = []
     for configuration in everywhere:
         off = {axis for axis, value in configuration if value != best[axis]}
         if off <= {"c_hat", "n_steps"} or off <= {"k"}:
-            means: Metrics = {
-                unseen: {
-                    name: round(100 * fmean(found[configuration].test[unseen][name] for found in folds.values()), 4)
-                    for name in PAPER_METRICS
-                }
-                for unseen in TREATMENTS
+            tests = [found[configuration].test for found in folds.values()]
+            means = {
+                unseen: {name: round(100 * fmean(test[unseen][name] for test in tests), 4) for name in PAPER_METRICS}
+                for unseen in ("keep", "drop")
             }
             points.append(GridPoint(configuration, len(folds), configuration == preferred, means))
     return points
 
 
-def _curve(points: Sequence[GridPoint], parameter: str, metric: str, unseen: Unseen) -> list[tuple[float, float]]:
-    """A metric over one parameter, the others as validation prefers them."""
+def _curves(points: Sequence[GridPoint], unseen: Unseen) -> Iterator[tuple[str, str, list[tuple[float, float]]]]:
+    """Each metric over each axis of the grid, the other axes as validation prefers them."""
     best = next((dict(point.configuration) for point in points if point.preferred), {})
-    if parameter not in best:
-        return []
-    found = []
-    for point in points:
-        values = dict(point.configuration)
-        if all(values[axis] == best[axis] for axis in best if axis != parameter):
-            found.append((float(values[parameter]), point.test[unseen][metric]))
-    return found
+    for axis in best:
+        others = {name: value for name, value in best.items() if name != axis}
+        for metric in CURVE_METRICS:
+            values = [(dict(point.configuration), point.test[unseen][metric]) for point in points]
+            yield axis, metric, [(float(at[axis]), score) for at, score in values if others.items() <= at.items()]
 
 
 # Lines of the files
 
-_DROPPED = {f"{metric} drop": metric for metric in PAPER_METRICS}
-_COST = ("fit_seconds", "predict_seconds", "peak_mb")
-_IDENTITY = ("method", "dataset", "fold", *AXES)
-_FOLD_COLUMNS = ("selection", *_IDENTITY, *PAPER_METRICS, *_DROPPED, *_COST, *TERMS, "seed", "run")
-_GRID_COLUMNS = ("method", "dataset", *AXES, "n_folds", "preferred", *PAPER_METRICS, *_DROPPED)
-_TIME_COLUMNS = (*_IDENTITY, *_COST, "run")
 
-
-def _run_columns(runs: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(["run", *(name for noted in runs.values() for name in noted)]))
-
-
-def _identity(key: Key, fold: int) -> dict[str, Any]:
-    return {"method": key[0], "dataset": key[1], "fold": fold}
-
-
-def _metric_cells(test: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    kept, dropped = test["keep"], test["drop"]
-    cells: dict[str, Any] = {metric: kept[metric] for metric in PAPER_METRICS}
-    if dropped != kept:
-        cells |= {column: dropped[metric] for column, metric in _DROPPED.items()}
-    return cells
-
-
-def _cost_cells(record: Record) -> dict[str, str]:
+def _cells(record: Record) -> dict[str, Any]:
     return {
-        "fit_seconds": f"{record.fit_seconds:.4f}",
-        "predict_seconds": f"{record.predict_seconds:.4f}",
-        "peak_mb": f"{record.peak_mb:.1f}",
+        "method": record.method,
+        "dataset": record.dataset,
+        "fold": record.fold,
+        **record.parameters,
+        **{name: format(getattr(record, name), decimals) for name, decimals in COSTS.items()},
+        **(record.terms or {}),
+        "seed": record.seed,
+        "run": record.run,
     }
 
 
-def _csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+def _metric_cells(test: Metrics) -> dict[str, float]:
+    dropped = {column: test["drop"][metric] for column, metric in DROPPED.items()}
+    return test["keep"] | (dropped if test["drop"] != test["keep"] else {})
 
 
-def _rows(path: Path) -> Iterable[tuple[str, dict[str, str]]]:
-    """Place and cells of each line."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}.") from error
-    reader = csv.DictReader(io.StringIO(text, newline=""))
-    for row in reader:
-        yield f"{path}, line {reader.line_num}", row
+def _parsed(path: Path, columns: Sequence[str], parse: Callable[[dict[str, str]], Parsed]) -> Iterator[Parsed]:
+    """The rows of a file; what goes wrong in parsing one becomes an error that names its line."""
+    for line, row in read_csv(path, columns):
+        try:
+            yield parse(row)
+        except ValueError as error:
+            place = f"{path}, line {line}"
+            raise DataError(f"{place}: not a line of an export ({error}). Export the results again.") from error
 
 
-@contextmanager
-def _explained(where: str) -> Iterator[None]:
-    """Turn what goes wrong in reading a line into one error that names it."""
-    try:
-        yield
-    except (KeyError, ValueError, TypeError) as error:
-        raise DataError(f"{where}: not a line of an export ({error}). Export the results again.") from error
+def _grid_point(row: Mapping[str, str]) -> tuple[Key, GridPoint]:
+    configuration = tuple(_parameters(row).items())
+    point = GridPoint(configuration, int(row["n_folds"]), row["preferred"] == "yes", _metrics(row, highest=100))
+    return (row["method"], row["dataset"]), point
 
 
 def _parameters(row: Mapping[str, str]) -> dict[str, int]:
     return {axis: int(row[axis]) for axis in AXES if row[axis]}
 
 
-def _metrics(row: Mapping[str, str]) -> Metrics:
+def _metrics(row: Mapping[str, str], highest: float) -> Metrics:
     kept = {metric: float(row[metric]) for metric in PAPER_METRICS}
-    dropped = {metric: float(row[column]) if row[column] else kept[metric] for column, metric in _DROPPED.items()}
+    dropped = {metric: float(row[column]) if row[column] else kept[metric] for column, metric in DROPPED.items()}
+    for name, value in (*kept.items(), *dropped.items()):
+        if not 0 <= value <= highest:
+            raise ValueError(f"{name} is {value}; it must lie between 0 and {highest:g}")
     return {"keep": kept, "drop": dropped}
-
-
-def _record(row: Mapping[str, str], runs: Mapping[str, Mapping[str, str]]) -> Record:
-    """A line of ``folds.csv`` or ``times.csv``."""
-    fit, predict, peak = (float(row[name]) for name in _COST)
-    return Record(
-        row["dataset"],
-        row["method"],
-        int(row["fold"]),
-        _parameters(row),
-        _metrics(row) if "P@1" in row else {"keep": {}, "drop": {}},
-        None,
-        fit,
-        predict,
-        peak,
-        {name: float(row[name]) for name in TERMS} if row.get(TERMS[0]) else None,
-        int(row.get("seed") or 0),
-        dict(runs.get(row["run"], {})),
-        row["run"],
-    )
 
 
 def _read_settings(path: Path) -> Any:

@@ -12,29 +12,18 @@ from pathlib import Path
 
 import pysldl
 
-__all__ = ["environment", "library_versions", "processor_name", "run_id"]
-
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 FURTHER_LIBRARIES = ("numba", "torch")
 THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "OPENBLAS_CORETYPE",
-    "NPY_DISABLE_CPU_FEATURES",
-    "NUMBA_CPU_NAME",
-    "ATEN_CPU_CAPABILITY",
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
+    *("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "NUMBA_CPU_NAME", "ATEN_CPU_CAPABILITY"),
 )
 
 
 def library_versions() -> dict[str, str]:
     """Versions of the library and of what its numbers depend on."""
-    return {
-        "pysldl": pysldl.__version__,
-        "python": platform.python_version(),
-        **{name: version(name) for name in LIBRARIES},
-    }
+    own = {"pysldl": pysldl.__version__, "python": platform.python_version()}
+    return own | {name: version(name) for name in LIBRARIES}
 
 
 def environment(jobs: int = 1, device: str | None = None) -> dict[str, str]:

@@ -13,140 +13,185 @@ label embedding, which never sees features, is that of all training rows through
 import time
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from pysldl._utils.suggestions import did_you_mean
+from pysldl.datasets import Dataset
 from pysldl.estimator.classifier import SLDLClassifier
-from pysldl.experiments.run.fold_data import FoldData, Task
+from pysldl.exceptions import DataError
 from pysldl.experiments.run.methods import Method, parameter_of
-from pysldl.experiments.run.protocol import Protocol
-from pysldl.experiments.run.scoring import DEPTH, mean_scores
-from pysldl.experiments.stats.error_bound import theorem_terms
-from pysldl.experiments.stats.results import Unseen
+from pysldl.experiments.run.protocol import Fold, Protocol
+from pysldl.experiments.stats.error_bound import error_bound_terms
 from pysldl.mapping import RidgeMapping, SharedFactorRidge
+from pysldl.metrics import evaluate, inverse_propensity
 
-__all__ = ["Configuration", "Outcome", "configurations", "estimator_for", "evaluate_method"]
+PAPER_METRICS = ("P@1", "P@3", "P@5", "nDCG@3", "nDCG@5", "PSP@1", "PSP@5", "PSnDCG@5")
+DEPTH = 5
+DECIMALS = 8  # far beyond what rows can tell apart, and short enough for the order of a sum to leave no trace
 
 Configuration = tuple[tuple[str, int], ...]
 Labels = NDArray[np.int64]
+Metrics = dict[str, dict[str, float]]  # by "keep" or "drop" (what became of unseen test labels), then by metric
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What one configuration did on one fold.
+class Task:
+    """Rows to learn from (X, Y) and rows to rank: training and test rows, or two parts of the training rows."""
 
-    Parameters
-    ----------
-    configuration : tuple of (str, int)
-        Its values of the grid.
-    test, validation : dict
-        Metrics by what became of unseen labels; those of validation are means over the trials, and None for a method
-        with a single configuration.
-    fit_seconds, predict_seconds : float
-        What this configuration would take alone: shared work is counted in full (of a descent the part up to its
-        number of steps), selection not at all.
-    terms : dict or None
-        The terms of Theorem 1.
+    X: Any
+    Y: sparse.csr_array
+    X_new: Any
+    Y_new: sparse.csr_array
+
+    @classmethod
+    def of_rows(cls, dataset: Dataset, rows: NDArray[np.intp], new: NDArray[np.intp]) -> "Task":
+        """Learn from ``rows`` of a data set and rank its rows ``new``."""
+        return cls(dataset.X[rows], dataset.Y[rows], dataset.X[new], dataset.Y[new])
+
+    def score(self, labels: Labels) -> Metrics:
+        """The paper's metrics of the best labels (n_new, 5), with unseen test labels kept and dropped."""
+        kept = self._metrics(labels, None)
+        return {"keep": kept, "drop": dict(kept) if self._unseen is None else self._metrics(labels, self._unseen)}
+
+    def _metrics(self, labels: Labels, ignored: NDArray[np.bool_] | None) -> dict[str, float]:
+        kinds = ("P", "nDCG", "PSP", "PSnDCG")
+        found = evaluate(self.Y_new, labels, self._weights, metrics=kinds, ignore_labels=ignored)
+        return {name: round(found[name], DECIMALS) for name in PAPER_METRICS}
+
+    @cached_property
+    def _weights(self) -> Any:
+        return inverse_propensity(self.Y)
+
+    @cached_property
+    def _unseen(self) -> NDArray[np.bool_] | None:
+        """Labels without a row to learn from; None where no new row carries one."""
+        unseen = np.bincount(self.Y.indices, minlength=self.Y.shape[1]) == 0
+        return unseen if unseen[self.Y_new.indices].any() else None
+
+
+class FoldData:
+    """One fold of one data set: the final task, and the trials, which are all that nested selection sees."""
+
+    def __init__(self, dataset: Dataset, fold: Fold) -> None:
+        self.final = Task.of_rows(dataset, fold.train, fold.test)
+        self.trials = [Task.of_rows(dataset, inner, validation) for inner, validation in fold.trials]
+
+
+@dataclass(frozen=True)
+class ConfigurationResult:
+    """What one configuration of a method did on one fold.
+
+    The seconds are those that it would take alone: shared work is counted in full (of a descent the part up to its
+    number of steps), selection not at all.
     """
 
     configuration: Configuration
-    test: dict[Unseen, dict[str, float]]
-    validation: dict[Unseen, dict[str, float]] | None
+    test: Metrics
+    validation: Metrics | None  # mean over the trials; None for a method with a single configuration
     fit_seconds: float
     predict_seconds: float
-    terms: dict[str, float] | None
+    terms: dict[str, float] | None  # of the error bound
+
+
+def find_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the named ones of the paper's eight metrics, in the paper's order; all where none are named."""
+    known = {name.lower(): name for name in PAPER_METRICS}
+    for name in names or ():
+        if name.lower() not in known:
+            hint = did_you_mean(name, PAPER_METRICS) or f"choose from {', '.join(PAPER_METRICS)}."
+            raise DataError(f"unknown metric {name!r}: {hint}")
+    wanted = known if names is None else {name.lower() for name in names}
+    return tuple(metric for name, metric in known.items() if name in wanted)
+
+
+def mean_metric(metrics: dict[str, float]) -> float:
+    """Return the mean of the eight metrics, by which configurations are chosen."""
+    return sum(metrics[name] for name in PAPER_METRICS) / len(PAPER_METRICS)
 
 
 def configurations(method: Method, protocol: Protocol) -> list[Configuration]:
-    """The configurations of a method, in the order in which ties between them are decided."""
+    """Return the configurations of a method, in the order in which ties between them are decided."""
     axes = method.axes
     return [tuple(zip(axes, values, strict=True)) for values in product(*(protocol.values(axis) for axis in axes))]
 
 
-def estimator_for(method: Method, configuration: Configuration, protocol: Protocol, device: str | None = None) -> Any:
-    """The estimator of one configuration, unfitted: what the numbers of :func:`evaluate_method` stand for."""
-    estimator = method.estimator(protocol.seed, device)
-    return _set(estimator.with_default_stages(), configuration) if configuration else estimator
-
-
 def evaluate_method(
     method: Method, data: FoldData, protocol: Protocol, done: Container[Configuration] = (), device: str | None = None
-) -> Iterator[list[Outcome]]:
-    """Run a method on a fold; yield the outcomes of each c_hat as soon as all of them are finished.
+) -> Iterator[list[ConfigurationResult]]:
+    """Run a method on a fold; yield the results of each c_hat as soon as all of them are finished.
 
-    Parameters
-    ----------
-    method : Method
-    data : FoldData
-    protocol : Protocol
-    done : container of configurations
-        Those already finished: a c_hat of which every configuration is among them is not run again.
-    device : str, optional
-        For methods that can use one.
+    A c_hat of which every configuration is among ``done`` is not run again.
     """
     if not method.axes:
         if () not in done:
-            yield [_single_outcome(method.estimator(protocol.seed, device), data.final)]
+            yield [_only_result(method.estimator(protocol.seed, device), data.final)]
         return
     classifier = method.estimator(protocol.seed, device).with_default_stages()
-    final, *trials = (_Shared(classifier, task) for task in (data.final, *data.trials))
+    final, *trials = (_SharedTask(classifier, task) for task in (data.final, *data.trials))
     by_width: dict[int | None, list[Configuration]] = {}
     for configuration in configurations(method, protocol):
         by_width.setdefault(dict(configuration).get("c_hat"), []).append(configuration)
     for group in by_width.values():
         if not all(configuration in done for configuration in group):
-            yield _outcomes_of_width(classifier, group, final, trials)
+            yield _results_of_width(classifier, group, final, trials)
 
 
-def _single_outcome(estimator: Any, task: Task) -> Outcome:
+def _only_result(estimator: Any, task: Task) -> ConfigurationResult:
     started = time.perf_counter()
     estimator.fit(task.X, task.Y)
     fitted = time.perf_counter()
     labels, _ = estimator.predict_topk(task.X_new, DEPTH)
     predicted = time.perf_counter()
-    return Outcome((), task.score(labels), None, fitted - started, predicted - fitted, None)
+    return ConfigurationResult((), task.score(labels), None, fitted - started, predicted - fitted, None)
 
 
-def _outcomes_of_width(
-    classifier: SLDLClassifier, group: Sequence[Configuration], final: "_Shared", trials: Sequence["_Shared"]
-) -> list[Outcome]:
-    """Outcomes of the configurations that share a c_hat."""
-    axes = [axis for axis, _ in group[0]]
-    steps = list(dict.fromkeys(dict(configuration).get("n_steps") for configuration in group))
-    ks = list(dict.fromkeys(dict(configuration).get("k") for configuration in group))
-    of_width = _set(clone(classifier), tuple(item for item in group[0] if item[0] == "c_hat"))
+def _results_of_width(
+    classifier: SLDLClassifier, group: Sequence[Configuration], final: "_SharedTask", trials: Sequence["_SharedTask"]
+) -> list[ConfigurationResult]:
+    """Results of the configurations that share a c_hat."""
+    values = [dict(configuration) for configuration in group]
+    steps, ks = (list(dict.fromkeys(value.get(axis) for value in values)) for axis in ("n_steps", "k"))
+    of_width = _set(clone(classifier), [item for item in group[0] if item[0] == "c_hat"])
     started = time.perf_counter()
-    if getattr(of_width.decoder, "input_kind", "codes") == "features":
-        embeddings: list[Any] = [None]
-    elif "n_steps" in axes:
-        embeddings = of_width.embedding_path(final.task.Y, n_steps=[n for n in steps if n is not None])
-    else:
-        embeddings = of_width.embedding_path(final.task.Y)
+    embeddings: list[Any] = [None]
+    if getattr(of_width.decoder, "input_kind", "codes") != "features":
+        path = [n for n in steps if n is not None]
+        embeddings = of_width.embedding_path(final.task.Y, n_steps=path or None)
     seconds = time.perf_counter() - started
-    largest = max((n for n in steps if n is not None), default=None)
 
-    outcomes = {}
+    results = {}
     for n, embedding in zip(steps, embeddings, strict=True):
         ranked = final.rank(of_width, embedding, ks)
-        terms = final.terms(ranked.classifier, embedding)
-        rehearsed = [
-            [trial.task.score(labels) for labels in trial.rank(of_width, embedding, ks).labels] for trial in trials
-        ]
-        validation = [mean_scores(of_trials) for of_trials in zip(*rehearsed, strict=True)]
-        placed = seconds if n is None or largest is None else seconds * n / largest
-        for k, labels, fit, predict, chosen_by in zip(
-            ks, ranked.labels, ranked.fit_seconds, ranked.predict_seconds, validation, strict=True
-        ):
-            outcomes[n, k] = (final.task.score(labels), chosen_by, placed + fit, predict, terms)
+        terms = final.error_bound(ranked.classifier, embedding)
+        scored = [[t.task.score(labels) for labels in t.rank(of_width, embedding, ks).labels] for t in trials]
+        embedding_seconds = seconds if n is None else seconds * n / max(n for n in steps if n is not None)
+        for place, k in enumerate(ks):
+            results[n, k] = (
+                final.task.score(ranked.labels[place]),
+                _mean_over_trials([of_trial[place] for of_trial in scored]),
+                embedding_seconds + ranked.fit_seconds[place],
+                ranked.predict_seconds[place],
+                terms,
+            )
     return [
-        Outcome(configuration, *outcomes[dict(configuration).get("n_steps"), dict(configuration).get("k")])
-        for configuration in group
+        ConfigurationResult(configuration, *results[value.get("n_steps"), value.get("k")])
+        for configuration, value in zip(group, values, strict=True)
     ]
+
+
+def _mean_over_trials(scores: Sequence[Metrics]) -> Metrics:
+    return {
+        unseen: {name: sum(score[unseen][name] for score in scores) / len(scores) for name in PAPER_METRICS}
+        for unseen in scores[0]
+    }
 
 
 @dataclass(frozen=True)
@@ -159,8 +204,8 @@ class _Ranked:
     predict_seconds: list[float]
 
 
-class _Shared:
-    """One task, and the mapping whose copies share the factor of its rows."""
+class _SharedTask:
+    """A task, and the mapping whose copies share the factor of its rows."""
 
     def __init__(self, classifier: SLDLClassifier, task: Task) -> None:
         self.task = task
@@ -178,8 +223,7 @@ class _Shared:
         return self._rank_each(fixed, ks)
 
     def _rank_together(self, classifier: SLDLClassifier, ks: Sequence[int]) -> _Ranked:
-        n_rows = self.task.Y.shape[0]
-        fit_seconds = self._fit(_set(classifier, (("k", min(max(ks), n_rows)),)))
+        fit_seconds = self._fit(_set(classifier, [("k", min(max(ks), self.task.Y.shape[0]))]))
         labels: list[Labels] = []
         ends = [time.perf_counter()]
         for of_k, _ in classifier.predict_topk_path(self.task.X_new, DEPTH, n_neighbors=ks):
@@ -193,9 +237,7 @@ class _Shared:
     def _rank_each(self, classifier: SLDLClassifier, ks: Sequence[int | None]) -> _Ranked:
         labels, fits, predictions = [], [], []
         for k in ks:
-            if k is not None:
-                _set(classifier, (("k", k),))
-            fits.append(self._fit(classifier))
+            fits.append(self._fit(classifier if k is None else _set(classifier, [("k", k)])))
             started = time.perf_counter()
             labels.append(classifier.predict_topk(self.task.X_new, DEPTH)[0])
             predictions.append(time.perf_counter() - started)
@@ -208,17 +250,18 @@ class _Shared:
         classifier.fit(self.task.X, self.task.Y)
         return time.perf_counter() - started + getattr(self._mapping, "saved_seconds", 0.0) - saved
 
-    def terms(self, classifier: SLDLClassifier, embedding: Any) -> dict[str, float] | None:
-        """The terms of Theorem 1; None where there is no latent space."""
+    def error_bound(self, classifier: SLDLClassifier, embedding: Any) -> dict[str, float] | None:
+        """The terms of the error bound; None where there is no latent space."""
         if embedding is None:
             return None
         task = self.task
         targets, truth = embedding.transform(task.Y), embedding.transform(task.Y_new)
-        return theorem_terms(targets, task.Y, truth, task.Y_new, classifier.transform(task.X_new))
+        return error_bound_terms(targets, task.Y, truth, task.Y_new, classifier.transform(task.X_new))
 
 
-def _set(classifier: SLDLClassifier, configuration: Configuration) -> SLDLClassifier:
+def _set(classifier: SLDLClassifier, configuration: Sequence[tuple[str, int]]) -> SLDLClassifier:
     """The classifier with the values of a configuration."""
     known = classifier.get_params(deep=True)
     names = {parameter_of(axis, known): value for axis, value in configuration}
-    return classifier.set_params(**{name: value for name, value in names.items() if name is not None})
+    classifier.set_params(**{name: value for name, value in names.items() if name is not None})
+    return classifier

@@ -1,6 +1,6 @@
 """Records on disk the moment they are finished, and whole or not at all when read back.
 
-A journal is a text file with one JSON object a line, each with a checksum. It is only ever appended to, and synced
+A journal is a text file with one JSON object per line, each with a checksum. It is only ever appended to, and synced
 after every append, so that a process killed at any moment loses at most the line it was writing.
 """
 
@@ -11,62 +11,34 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
 
 from pysldl._utils.files import write_atomically
 from pysldl.exceptions import DataError
-from pysldl.experiments.run.evaluation import Configuration
+from pysldl.experiments.run.evaluation import Configuration, Metrics
 
 try:
     import fcntl
 except ImportError:  # not on Windows, where two runs in one folder are not told apart
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Journal", "Record", "locked", "read_journal"]
-
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one configuration of one method did on one fold of one data set.
+    """What one configuration of one method did on one fold of one data set."""
 
-    Parameters
-    ----------
-    dataset, method : str
-        Names of the catalog and of the method registry.
-    fold : int
-        Counted from 0.
-    parameters : dict of str to int
-        The configuration: its values of c_hat, n_steps and k.
-    test : dict
-        ``{"keep": metrics, "drop": metrics}`` on the test rows, in [0, 1]: test labels that no training row carries
-        are kept in the truth, or dropped from it.
-    validation : dict or None
-        The same on the validation rows, averaged over the trials; None for a method with a single configuration.
-    fit_seconds, predict_seconds : float
-        Wall-clock time of this configuration on its own.
-    peak_mb : float
-        Highest resident memory of the process while it ran, in MiB.
-    terms : dict or None
-        The terms of Theorem 1.
-    seed : int
-    versions : dict of str to str
-    run : str
-        Id of the run, under which ``run.json`` has date, versions, processor and thread settings.
-    """
-
-    dataset: str
-    method: str
-    fold: int
-    parameters: dict[str, int]
-    test: dict[str, dict[str, float]]
-    validation: dict[str, dict[str, float]] | None
-    fit_seconds: float
+    dataset: str  # by its name in the catalog
+    method: str  # by its name in the registry
+    fold: int  # counted from 0
+    parameters: dict[str, int]  # the configuration: its values of c_hat, n_steps and k
+    test: Metrics  # on the test rows, in [0, 1]
+    validation: Metrics | None  # mean over the validation parts; None for a method with a single configuration
+    fit_seconds: float  # wall-clock time of this configuration on its own
     predict_seconds: float
-    peak_mb: float
-    terms: dict[str, float] | None
+    peak_mb: float  # highest resident memory of the process while it ran, in MiB
+    terms: dict[str, float] | None  # of the error bound
     seed: int
     versions: dict[str, str]
-    run: str = ""
+    run: str = ""  # under this id ``run.json`` has date, versions, processor and thread settings
 
     @property
     def configuration(self) -> Configuration:
@@ -74,7 +46,7 @@ class Record:
         return tuple(self.parameters.items())
 
     def to_line(self) -> str:
-        """The record as one line of JSON with its checksum."""
+        """Return the record as one line of JSON with its checksum."""
         body = json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
         return f'{{"record": {body}, "crc32": "{_checksum(body)}"}}\n'
 
@@ -83,20 +55,19 @@ class Record:
         """Read a line of :meth:`to_line`; ValueError where it is damaged."""
         found = json.loads(line)
         body = line[len('{"record": ') : line.rindex(', "crc32": ')]
-        if found["crc32"] != _checksum(body):
-            raise ValueError("the checksum differs")
+        if not line.endswith("\n") or found["crc32"] != _checksum(body):
+            raise ValueError("the line is cut short, or its checksum differs")
         return cls(**found["record"])
 
 
-def read_journal(path: Path) -> tuple[list[Record], list[int]]:
-    """Read a journal.
+def _checksum(body: str) -> str:
+    return f"{zlib.crc32(body.encode()):08x}"
 
-    Returns
-    -------
-    records : list of Record
-        The whole ones, in their order; a configuration recorded twice keeps its first record.
-    damaged : list of int
-        Numbers, from 1, of the lines that are cut short or do not match their checksum.
+
+def read_journal(path: Path) -> tuple[list[Record], list[int]]:
+    """Return the whole records of a journal, and the numbers, from 1, of the lines that are damaged.
+
+    A configuration recorded twice keeps its first record.
     """
     try:
         lines = path.read_bytes().splitlines(keepends=True)
@@ -108,8 +79,6 @@ def read_journal(path: Path) -> tuple[list[Record], list[int]]:
     damaged = []
     for number, line in enumerate(lines, start=1):
         try:
-            if not line.endswith(b"\n"):
-                raise ValueError("the line is cut short")
             record = Record.from_line(line.decode())
         except (ValueError, KeyError, TypeError):
             damaged.append(number)
@@ -121,13 +90,8 @@ def read_journal(path: Path) -> tuple[list[Record], list[int]]:
 class Journal:
     """The records of one fold of one data set, held by one process at a time.
 
-    Opening it drops damaged lines, whose numbers are then in ``damaged``, so that what is appended follows whole
-    lines only.
-
-    Parameters
-    ----------
-    path : Path
-        Made where it does not exist.
+    Opening it makes the file where there is none, and drops damaged lines, whose numbers are then in ``damaged``, so
+    that what is appended follows whole lines only.
     """
 
     def __init__(self, path: Path) -> None:
@@ -135,15 +99,12 @@ class Journal:
         self.records, self.damaged = read_journal(path)
         if self.damaged:
             write_atomically(path, "".join(record.to_line() for record in self.records))
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-        except OSError as error:
-            raise DataError(f"cannot write {path}: {error.strerror or error}.") from error
+        self.append([])
 
     def append(self, records: Iterable[Record]) -> None:
         """Write records and return once they are on disk."""
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab") as file:
                 file.write("".join(record.to_line() for record in records).encode())
                 file.flush()
@@ -160,7 +121,7 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file: IO[Any] = path.open("wb")
+        file = path.open("wb")
     except OSError as error:
         raise DataError(f"cannot write {path.parent}: {error.strerror or error}. Choose another --out.") from error
     with file:
@@ -172,7 +133,3 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
                     f"another run is writing to {path.parent}: wait for it, or choose another --out."
                 ) from None
         yield
-
-
-def _checksum(body: str) -> str:
-    return f"{zlib.crc32(body.encode()):08x}"

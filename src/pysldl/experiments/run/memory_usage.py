@@ -4,8 +4,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["peak_mb", "reset_peak_memory"]
-
 
 def reset_peak_memory() -> None:
     """Let the system measure the peak anew where it can; elsewhere the peak is that of the process so far."""

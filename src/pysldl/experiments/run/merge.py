@@ -1,90 +1,63 @@
-"""Finished work of another results folder, taken over: runs may be shared out among machines."""
+"""Finished work of other results folders brought into one: runs may be shared out among machines."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pysldl.exceptions import DataError
-from pysldl.experiments.run.folder import FORMAT, RunFolder, difference, open_run
 from pysldl.experiments.run.journal import Journal, locked, read_journal
-from pysldl.experiments.run.methods import Method
+from pysldl.experiments.run.protocol import Protocol
+from pysldl.experiments.run.run_folder import RunFolder, open_run, require_same_settings
 
-__all__ = ["check_same_settings", "merge_folders", "merge_records"]
 
-
-def check_same_settings(folder: RunFolder, other: Path, methods: Sequence[Method]) -> None:
-    """Refuse a folder of another protocol, or of these methods with other parameters.
+def require_mergeable(other: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse a folder of another protocol than that of ``settings``, or of a method with other parameters.
 
     Versions of libraries may differ, as they do between machines; every record names its own.
-
-    Raises
-    ------
-    DataError
     """
-    stored = RunFolder(other, folder.protocol).settings()
+    stored = RunFolder(other, Protocol()).settings()
     if stored is None:
         raise DataError(f"--merge {other}: holds no results of this command (there is no run.json in it).")
-    expected = {"format": FORMAT, "protocol": folder.protocol.as_json()}
-    known = stored.get("methods", {})
-    pairs = [(part, stored.get(part), value) for part, value in expected.items()]
-    pairs += [(f"method {m.name}", known[m.name], m.parameters()) for m in methods if m.name in known]
-    for what, there, here in pairs:
-        if there != here:
-            raise DataError(f"--merge {other}: holds results of another {what} ({difference(there, here)}).")
-
-
-def merge_records(folder: RunFolder, other: Path, methods: Sequence[Method], dataset: str) -> int:
-    """Append to ``folder`` what it lacks of one data set; the number of records.
-
-    Raises
-    ------
-    DataError
-        The rows or the folds were others there.
-    """
-    there = RunFolder(other, folder.protocol)
-    drawn = there.stored_folds(dataset)
-    if drawn is None:
-        return 0
-    if drawn != folder.stored_folds(dataset):
-        raise DataError(f"--merge {other}: holds results of other rows or folds under the name {dataset!r}.")
-    folder.note_runs((there.settings() or {}).get("runs", {}))
-    names = {method.name for method in methods}
-    return _copy_records(there, folder, dataset, names)
+    require_same_settings(stored, settings, ("format", "protocol"), f"--merge {other}:")
 
 
 def merge_folders(out: Path, others: Sequence[Path]) -> int:
-    """Bring everything that other results folders hold into ``out``, without the data; the number of records.
+    """Bring everything that other results folders hold into ``out``, which may be new; the number of records.
 
-    Methods need not be registered or installed here. ``out`` may be new.
-
-    Raises
-    ------
-    DataError
-        The folders are of other protocols or rows, or of a method with other parameters.
+    Neither the data nor the methods are needed. Other protocols, rows or parameters of a method are refused.
     """
-    n_taken = 0
+    n_merged = 0
     for other in others:
-        noted = open_run(other)
-        folder = RunFolder(out, noted.folder.protocol)
+        folder = RunFolder(out, open_run(other).folder.protocol)
         with locked(folder.lock, wait=False):
-            folder.join(noted.folder)
-            for dataset in noted.datasets:
-                folder.join_folds(noted.folder, dataset)
-                n_taken += _copy_records(noted.folder, folder, dataset, {method.name for method in noted.methods})
-    return n_taken
+            n_merged += merge_into(folder, other)
+    return n_merged
 
 
-def _copy_records(there: RunFolder, folder: RunFolder, dataset: str, names: Container[str]) -> int:
-    """Append to ``folder`` the records that it lacks of some methods on one data set; their number."""
-    n_taken = 0
-    for fold in range(folder.protocol.n_folds):
-        records, _ = read_journal(there.journal(dataset, fold))
-        wanted = [record for record in records if record.method in names]
-        if not wanted:
-            continue
-        with locked(folder.journal_lock(dataset, fold), wait=True):
-            journal = Journal(folder.journal(dataset, fold))
-            present = {(record.method, record.configuration) for record in journal.records}
-            fresh = [record for record in wanted if (record.method, record.configuration) not in present]
-            journal.append(fresh)
-        n_taken += len(fresh)
-    return n_taken
+def merge_into(folder: RunFolder, other: Path) -> int:
+    """Add to a folder, whose lock is held, the settings and records of another that it lacks; the number of records."""
+    there = open_run(other)
+    ours = folder.settings()
+    if ours is not None:
+        require_mergeable(other, ours)
+    folds = {dataset: there.folder.stored_folds(dataset) or {} for dataset in there.datasets}
+    for dataset, drawn in folds.items():
+        if folder.stored_folds(dataset) not in (None, drawn):
+            raise DataError(f"--merge {other}: holds results of other rows or folds under the name {dataset!r}.")
+    folder.add_settings(there.folder.settings() or {})
+    for dataset, drawn in folds.items():
+        folder.store_folds(dataset, drawn)
+    cells = [(dataset, fold) for dataset in folds for fold in there.folds]
+    return sum(_merge_fold(folder, there.folder, dataset, fold) for dataset, fold in cells)
+
+
+def _merge_fold(folder: RunFolder, other: RunFolder, dataset: str, fold: int) -> int:
+    records, _ = read_journal(other.journal(dataset, fold))
+    if not records:
+        return 0
+    with locked(folder.journal_lock(dataset, fold), wait=True):
+        journal = Journal(folder.journal(dataset, fold))
+        present = {(record.method, record.configuration) for record in journal.records}
+        fresh = [record for record in records if (record.method, record.configuration) not in present]
+        journal.append(fresh)
+    return len(fresh)

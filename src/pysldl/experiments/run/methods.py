@@ -50,28 +50,16 @@ OF_THE_GRID = {
 class Method:
     """A method that experiments can run.
 
-    Parameters
-    ----------
-    name : str
-        What ``--methods`` calls it.
-    title : str
-        What tables call it: the paper's name where it has one.
-    make : callable
-        Returns a new, unfitted estimator with ``fit(X, Y)`` and ``predict_topk(X, k)``. Several processes need it, so
-        it must be a function of a module. An :class:`~pysldl.SLDLClassifier` is run over the grid of c_hat, n_steps and
-        k, unless it chooses for itself; anything else has one configuration.
-    reconstruction : bool, default=False
-        Whether the method was rebuilt from its abstract.
-    grid : tuple of str, optional
-        The axes of the grid that are tried, of ``"c_hat"``, ``"n_steps"`` and ``"k"``; by default those that the
-        estimator has.
+    ``make`` returns a new, unfitted estimator with ``fit(X, Y)`` and ``predict_topk(X, k)``. Several processes need it,
+    so it must be a function of a module. An :class:`~pysldl.SLDLClassifier` is run over the grid of c_hat, n_steps and
+    k, unless it chooses for itself; anything else has one configuration.
     """
 
-    name: str
-    title: str
+    name: str  # what ``--methods`` calls it
+    title: str  # what tables call it: the paper's name where it has one
     make: Callable[[], Any]
-    reconstruction: bool = False
-    grid: tuple[str, ...] | None = None
+    reconstruction: bool = False  # rebuilt from its abstract
+    grid: tuple[str, ...] | None = None  # the axes of the grid that are tried; by default those that the estimator has
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -85,6 +73,10 @@ class Method:
     def shown_as(self) -> str:
         """What tables of measured results call it."""
         return f"{self.title} (reconstruction)" if self.reconstruction else self.title
+
+    def description(self) -> dict[str, Any]:
+        """What a results folder keeps of the method, as JSON values; :func:`stored_method` reads it."""
+        return {"title": self.title, "reconstruction": self.reconstruction, "grid": list(self.axes)}
 
     def estimator(self, seed: int, device: str | None = None) -> Any:
         """A new estimator with the run's seed and, where it takes one, device; nothing that rankings do not need."""
@@ -126,22 +118,15 @@ def has_grid(estimator: Any) -> bool:
 
 def grid_axes(classifier: SLDLClassifier) -> tuple[str, ...]:
     """The axes of the grid that a classifier has, in the order in which ties between configurations are decided."""
-    found = []
     known = classifier.with_default_stages().get_params(deep=True)
-    for axis in AXES:
-        name = parameter_of(axis, known)
-        if name is not None and known[name] is not None and _used(axis, classifier):  # None: it chooses for itself
-            found.append(axis)
-    return tuple(found)
+    # A parameter that is None is one that the classifier chooses for itself.
+    has = {axis: known.get(parameter_of(axis, known) or "") is not None for axis in AXES}
+    return tuple(axis for axis in AXES if has[axis] and _used(axis, classifier))
 
 
 def parameter_of(axis: str, parameters: Mapping[str, Any]) -> str | None:
-    """The parameter of an estimator that an axis of the grid sets; None where it has none."""
-    names = {
-        "c_hat": ("embedding__n_components",),
-        "n_steps": ("embedding__n_steps",),
-        "k": ("decoder__neighbors__n_neighbors", "decoder__n_neighbors"),
-    }[axis]
+    """The parameter of an estimator that an axis of the grid sets, the innermost first; None where it has none."""
+    names = (name for name, (of, _) in reversed(OF_THE_GRID.items()) if of == axis)
     return next((name for name in names if name in parameters), None)
 
 

@@ -1,4 +1,4 @@
-"""A few processes that work through a list, none of which can take the others down."""
+"""Processes that work through a list; one that dies takes neither the others nor the list with it."""
 
 import multiprocessing
 import os
@@ -8,9 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from typing import Any, Generic, TypeVar
-
-__all__ = ["Died", "run_in_processes"]
+from multiprocessing.context import SpawnProcess
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
@@ -25,12 +24,6 @@ class Died:
 @dataclass(frozen=True)
 class _Finished:
     """An item is done."""
-
-
-@dataclass
-class _Worker(Generic[Item]):
-    process: Any
-    item: Item | None = None
 
 
 def run_in_processes(
@@ -55,48 +48,52 @@ def run_in_processes(
             for event in work(item):
                 yield item, event
         return
-    context = multiprocessing.get_context("spawn")
-    workers: dict[Connection, _Worker[Item]] = {}
+    workers: dict[Connection, tuple[SpawnProcess, Item]] = {}
     try:
         while queue or workers:
             while queue and len(workers) < n_processes:
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(work, theirs), daemon=True)
-                process.start()
-                theirs.close()
-                workers[ours] = _Worker(process)
-                _give(ours, workers[ours], queue)
-            for connection in wait(list(workers)):
-                assert isinstance(connection, Connection)
-                worker = workers[connection]
-                assert worker.item is not None
+                connection, process = _start(work)
+                workers[connection] = process, _send_next(connection, queue)
+            for ready in wait(list(workers)):
+                assert isinstance(ready, Connection)
+                process, item = workers[ready]
                 try:
-                    event = connection.recv()
+                    event = ready.recv()
                 except (EOFError, ConnectionResetError):
-                    worker.process.join()
-                    del workers[connection]
-                    yield worker.item, Died(worker.process.exitcode)
+                    process.join()
+                    del workers[ready]
+                    yield item, Died(process.exitcode)
                     continue
                 if not isinstance(event, _Finished):
-                    yield worker.item, event
+                    yield item, event
                 elif queue:
-                    _give(connection, worker, queue)
+                    workers[ready] = process, _send_next(ready, queue)
                 else:
-                    connection.close()
-                    worker.process.join()
-                    del workers[connection]
+                    ready.close()
+                    process.join()
+                    del workers[ready]
     finally:
-        for worker in workers.values():
-            worker.process.terminate()
+        for process, _ in workers.values():
+            process.terminate()
 
 
-def _give(connection: Connection, worker: "_Worker[Item]", queue: "deque[Item]") -> None:
-    worker.item = queue.popleft()
-    connection.send(worker.item)
+def _start(work: Callable[[Any], Iterable[Any]]) -> tuple[Connection, SpawnProcess]:
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_serve, args=(work, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    return ours, process
+
+
+def _send_next(connection: Connection, queue: "deque[Item]") -> Item:
+    item = queue.popleft()
+    connection.send(item)
+    return item
 
 
 def _serve(work: Callable[[Any], Iterable[Any]], connection: Connection) -> None:
-    """Life of a worker: take items until the other end closes."""
+    """Take items until the other end closes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:

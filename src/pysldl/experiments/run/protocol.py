@@ -1,7 +1,7 @@
 """The experiment itself: which rows are trained and tested on, and which configurations are tried."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,8 +14,6 @@ from pysldl.datasets import Dataset
 from pysldl.datasets.splits import iterative_stratification
 from pysldl.exceptions import DataError
 
-__all__ = ["N_STEPS", "PAPER_C_HATS", "PAPER_KS", "Fold", "Protocol", "fingerprint"]
-
 PAPER_C_HATS = tuple(range(16, 129, 16))
 PAPER_KS = tuple(range(10, 101, 10))
 N_STEPS = (100, 300, 1000)
@@ -23,46 +21,30 @@ N_STEPS = (100, 300, 1000)
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Row numbers of one fold.
-
-    ``trials`` holds pairs of inner and validation rows, together ``train``; no two validation parts share a row.
-    """
+    """Row numbers of one fold."""
 
     number: int
     train: NDArray[np.intp]
     test: NDArray[np.intp]
+    # Pairs of inner and validation rows, together ``train``; no two validation parts share a row.
     trials: tuple[tuple[NDArray[np.intp], NDArray[np.intp]], ...]
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """Cross-validation over a grid of c_hat, number of descent steps, and k.
+    """Cross-validation over a grid of c_hat, number of descent steps, and k; a method ignores what it does not have.
 
-    Parameters
-    ----------
-    n_folds : int
-        Of the cross-validation; rows are shuffled by ``seed``.
-    seed : int
-        Of the folds, of the validation parts and of the methods.
-    stratified : bool
-        Deal rows so that every label keeps its share in every fold, instead of at random.
-    c_hats, n_steps, ks : tuple of int
-        The grid: widths of the latent space, steps of the descent that places the labels (few steps regularize), and
-        neighbors. A method ignores what it does not have.
-    validation : float
-        Part of the training rows of a fold on which nested selection compares the configurations.
-    validation_rows : int
-        One part is too few rows to choose by: further ones follow, each time learning from all other training rows,
-        until they hold so many rows together or no rows are left.
+    One validation part is too few rows to choose by: further ones follow, each time learning from all other training
+    rows, until they hold ``validation_rows`` together or no rows are left.
     """
 
     n_folds: int = 10
-    seed: int = 0
-    stratified: bool = False
-    c_hats: tuple[int, ...] = PAPER_C_HATS
-    n_steps: tuple[int, ...] = N_STEPS
-    ks: tuple[int, ...] = PAPER_KS
-    validation: float = 0.1
+    seed: int = 0  # of the folds, of the validation parts and of the methods
+    stratified: bool = False  # keep the share of every label in every fold, instead of drawing rows at random
+    c_hats: tuple[int, ...] = PAPER_C_HATS  # widths of the latent space
+    n_steps: tuple[int, ...] = N_STEPS  # of the descent that places the labels: few steps regularize
+    ks: tuple[int, ...] = PAPER_KS  # neighbors
+    validation: float = 0.1  # part of the training rows of a fold on which nested selection compares configurations
     validation_rows: int = 2000
 
     def __post_init__(self) -> None:
@@ -76,7 +58,8 @@ class Protocol:
             raise DataError(f"the number of validation rows must be at least 1, but is {self.validation_rows}.")
         for name, values in (("c_hats", self.c_hats), ("n_steps", self.n_steps), ("ks", self.ks)):
             if not values or min(values) < 1 or len(set(values)) < len(values):
-                raise DataError(f"{name} must be distinct positive numbers, but is {_listed(values) or 'empty'}.")
+                listed = ", ".join(map(str, values)) or "empty"
+                raise DataError(f"{name} must be distinct positive numbers, but is {listed}.")
             object.__setattr__(self, name, tuple(sorted(values)))
 
     def values(self, axis: str) -> tuple[int, ...]:
@@ -131,7 +114,3 @@ def fingerprint(dataset: Dataset) -> str:
             whole = part.astype(np.int64) if part.dtype.kind == "i" else part  # index widths differ between systems
             digest.update(np.ascontiguousarray(whole).data)
     return digest.hexdigest()
-
-
-def _listed(values: Sequence[int]) -> str:
-    return ", ".join(map(str, values))

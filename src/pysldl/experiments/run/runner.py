@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 
 from sklearn.exceptions import ConvergenceWarning
@@ -11,18 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from pysldl.datasets import Dataset, dataset_info, find_dataset, list_datasets, load_dataset, read_dataset
 from pysldl.datasets.catalog import DATA_VARIABLE
 from pysldl.exceptions import DataError, SLDLError, SLDLWarning
-from pysldl.experiments.run.evaluation import Outcome, configurations, evaluate_method
-from pysldl.experiments.run.fold_data import FoldData
-from pysldl.experiments.run.folder import Failure, Run, RunFolder, open_run
+from pysldl.experiments.run.evaluation import ConfigurationResult, FoldData, configurations, evaluate_method
 from pysldl.experiments.run.journal import Journal, Record, locked
 from pysldl.experiments.run.memory_usage import peak_mb, reset_peak_memory
-from pysldl.experiments.run.merge import check_same_settings, merge_records
+from pysldl.experiments.run.merge import merge_into, require_mergeable
 from pysldl.experiments.run.methods import Method
 from pysldl.experiments.run.pool import Died, run_in_processes
 from pysldl.experiments.run.protocol import Protocol
-from pysldl.experiments.run.threads import one_thread
-
-__all__ = ["Failure", "Run", "Source", "find_sources", "open_run", "run_experiment"]
+from pysldl.experiments.run.run_folder import Failure, Run, RunFolder
+from pysldl.experiments.run.single_thread import one_thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +39,7 @@ class Source:
 
 
 def find_sources(names: Sequence[str] | None, data_dir: Path | None) -> tuple[list[Source], list[str]]:
-    """Sources of data sets (by default the paper's), and the names of those that have no local copy.
-
-    Raises
-    ------
-    DataError
-        A name is neither in the catalog nor a file (the message offers the nearest names), or nothing was found.
-    """
+    """Return the sources of data sets (by default the paper's), and the names of those that have no local copy."""
     if names is None:
         names = [info.name for info in list_datasets() if info.group == "paper"]
     found, missing = [], []
@@ -59,17 +50,16 @@ def find_sources(names: Sequence[str] | None, data_dir: Path | None) -> tuple[li
             missing.append(dataset_info(name).name)
         else:
             found.append(Source(dataset_info(name).name, data_dir))
+    if not found and missing:
+        advice = f"set --data-dir or {DATA_VARIABLE} to the folder that holds them"
+        raise DataError(f"no local copy of {', '.join(missing)}: {advice}.")
     if not found:
-        raise DataError(
-            f"no local copy of {', '.join(missing)}: set --data-dir or {DATA_VARIABLE} to the folder that holds them."
-            if missing
-            else "no data set was named: see `sldl datasets`."
-        )
+        raise DataError("no data set was named: see `sldl datasets`.")
     return found, missing
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RunStep:
     """Configurations finished just now, or found finished."""
 
     dataset: str
@@ -91,6 +81,7 @@ class _Unit:
     out: Path
     device: str | None
     run: str
+    versions: dict[str, str]
 
 
 def run_experiment(
@@ -104,11 +95,9 @@ def run_experiment(
     folds: Sequence[int] | None = None,
     merge: Sequence[Path] = (),
     on_plan: Callable[[dict[str, float]], None] | None = None,
-    on_step: Callable[[Step], None] | None = None,
+    on_step: Callable[[RunStep], None] | None = None,
 ) -> Run:
-    """Run every method on every fold of every data set; what the folder already holds is not run again.
-
-    Every process computes on one thread, so that results do not depend on ``jobs``.
+    """Run every method on every fold of every data set; what the folder ``out`` already holds is not run again.
 
     Parameters
     ----------
@@ -117,60 +106,47 @@ def run_experiment(
     out : Path
         The results folder.
     jobs : int
-        Processes.
+        Processes. Each computes on one thread, so that results do not depend on their number.
     device : str, optional
         For methods that can use one, such as "cuda".
     folds : sequence of int, optional
         Run only these folds, counted from 0.
     merge : sequence of Path
-        Results folders of the same settings: what is finished there and not here is taken over.
-    on_plan : callable, optional
-        Called once with the relative cost of a fold of each data set.
-    on_step : callable, optional
-        Called whenever configurations are finished.
+        Results folders of the same settings: what is finished there and not here is copied.
+    on_plan, on_step : callable, optional
+        Called once with the relative cost of a fold of each data set, and whenever configurations are finished.
     """
     if jobs < 1:
         raise DataError(f"jobs must be at least 1, but is {jobs}.")
-    chosen = tuple(range(protocol.n_folds)) if folds is None else tuple(sorted(set(folds)))
-    if not chosen or not 0 <= chosen[0] <= chosen[-1] < protocol.n_folds:
-        raise DataError(f"folds to run must lie between 0 and {protocol.n_folds - 1}, but are {list(folds or ())}.")
+    chosen = _checked_folds(folds, protocol.n_folds)
     folder = RunFolder(out, protocol)
     able, failures = _able(methods)
+    settings = folder.new_settings(able, jobs, device)
+    (run,) = settings["runs"]
     for other in merge:
-        check_same_settings(folder, other, able)
+        require_mergeable(other, settings)
     with locked(folder.lock, wait=False):
-        run = folder.prepare(able, jobs, device)
-        n_taken = 0
-        names: dict[Source, str] = {}
-        costs: dict[str, float] = {}
-        for source in sources:
-            dataset = source.load()
-            if dataset.name in names.values():
-                raise DataError(f"two data sets are named {dataset.name!r}: rename one of the files.")
-            folder.folds(dataset)
-            names[source] = dataset.name
-            costs[dataset.name] = _relative_cost(dataset)
-            n_taken += sum(merge_records(folder, other, able, dataset.name) for other in merge)
-        folder.note_datasets(list(names.values()))
+        folder.require_continuable(settings)
+        folder.add_settings(settings)
+        costs = _prepare_data(folder, sources)
+        names = dict(zip(costs, sources, strict=True))
+        folder.add_settings({**settings, "datasets": list(names)})
+        n_merged = sum(merge_into(folder, other) for other in merge)
         if on_plan is not None:
             on_plan(costs)
-        units = [
-            _Unit(source, name, fold, tuple(able), protocol, out, device, run)
-            # The longest first, so that no process is left alone with it at the end.
-            for source, name in sorted(names.items(), key=lambda item: -costs[item[1]])
-            for fold in chosen
-        ]
-        for unit, event in run_in_processes(_work, units, min(jobs, len(units))):
-            if isinstance(event, Step) and on_step is not None:
-                on_step(event)
-            elif isinstance(event, Failure):
-                failures.append(event)
-            elif isinstance(event, Died):
-                reason = f"its process ended with code {event.exit_code}: too little memory, most likely"
-                failures.append(Failure(None, unit.dataset, unit.fold, reason))
-            elif isinstance(event, str):
-                warnings.warn(event, SLDLWarning, stacklevel=2)
-    return Run(folder, list(names.values()), able, chosen, failures, n_taken)
+        # The longest first, so that no process is left alone with it at the end.
+        order = [(name, fold) for name in sorted(names, key=lambda name: -costs[name]) for fold in chosen]
+        common = (tuple(able), protocol, out, device, run, settings["versions"])
+        units = [_Unit(names[name], name, fold, *common) for name, fold in order]
+        failures += _run_units(units, jobs, on_step)
+    return Run(folder, list(names), able, chosen, failures, n_merged)
+
+
+def _checked_folds(folds: Sequence[int] | None, n_folds: int) -> tuple[int, ...]:
+    chosen = tuple(range(n_folds)) if folds is None else tuple(sorted(set(folds)))
+    if not chosen or not 0 <= chosen[0] <= chosen[-1] < n_folds:
+        raise DataError(f"folds to run must lie between 0 and {n_folds - 1}, but are {list(folds or ())}.")
+    return chosen
 
 
 def _able(methods: Sequence[Method]) -> tuple[list[Method], list[Failure]]:
@@ -186,60 +162,83 @@ def _able(methods: Sequence[Method]) -> tuple[list[Method], list[Failure]]:
     return able, failures
 
 
-def _work(unit: _Unit) -> Iterator[Step | Failure | str]:
-    """Run one unit; what goes wrong is an event like the others."""
+def _prepare_data(folder: RunFolder, sources: Sequence[Source]) -> dict[str, float]:
+    """Draw the folds of every data set, and estimate what one of them costs, by name.
+
+    The embedding grows with the labels squared and the search with the rows squared, roughly.
+    """
+    costs: dict[str, float] = {}
+    for source in sources:
+        dataset = source.load()
+        if dataset.name in costs:
+            raise DataError(f"two data sets are named {dataset.name!r}: rename one of the files.")
+        folder.folds(dataset)
+        costs[dataset.name] = 1000.0 * dataset.n_labels**2 + 0.2 * dataset.n_samples**2
+    return costs
+
+
+def _run_units(units: Sequence[_Unit], jobs: int, on_step: Callable[[RunStep], None] | None) -> list[Failure]:
+    """Run all units in processes; warnings are passed on, and failures returned."""
+    failures = []
+    for unit, event in run_in_processes(_work, units, min(jobs, len(units))):
+        if isinstance(event, RunStep) and on_step is not None:
+            on_step(event)
+        elif isinstance(event, Failure):
+            failures.append(event)
+        elif isinstance(event, Died):
+            reason = f"its process ended with code {event.exit_code}: too little memory, most likely"
+            failures.append(Failure(None, unit.dataset, unit.fold, reason))
+        elif isinstance(event, str):
+            warnings.warn(event, SLDLWarning, stacklevel=2)
+    return failures
+
+
+def _work(unit: _Unit) -> Iterator[RunStep | Failure | str]:
+    """Run one unit: steps, failures, and warnings as text; what goes wrong is an event like the others."""
     try:
-        yield from _run_unit(unit)
+        folder = RunFolder(unit.out, unit.protocol)
+        # A process that an earlier run left behind may still be ending.
+        with locked(folder.journal_lock(unit.dataset, unit.fold), wait=True):
+            journal = Journal(folder.journal(unit.dataset, unit.fold))
+            if journal.damaged:
+                lines = ", ".join(map(str, journal.damaged))
+                yield f"{journal.path}: damaged in line {lines}; what was recorded there is run again."
+            data = cache(partial(_fold_data, unit, folder))  # read where a method needs it, and shared by all
+            for method in unit.methods:
+                yield from _run_method(unit, method, journal, data)
     except Exception as error:
         yield Failure(None, unit.dataset, unit.fold, _reason(error))
 
 
-def _run_unit(unit: _Unit) -> Iterator[Step | Failure | str]:
-    """Steps and failures of one unit, and warnings as text."""
-    folder = RunFolder(unit.out, unit.protocol)
-    # A process that an earlier run left behind may still be ending.
-    with locked(folder.journal_lock(unit.dataset, unit.fold), wait=True):
-        journal = Journal(folder.journal(unit.dataset, unit.fold))
-        if journal.damaged:
-            lines = ", ".join(map(str, journal.damaged))
-            yield f"{journal.path}: damaged in line {lines}; what was recorded there is run again."
-        data = None
-        for method in unit.methods:
-            wanted = configurations(method, unit.protocol)
-            done = {record.configuration for record in journal.records if record.method == method.name}
-            if found := len(done.intersection(wanted)):
-                yield Step(unit.dataset, method.name, unit.fold, found, found=True)
-            if done.issuperset(wanted):
-                continue
-            try:
-                data = data or _fold_data(unit, folder)
-                reset_peak_memory()
-                for outcomes in _undisturbed(evaluate_method(method, data, unit.protocol, done, unit.device)):
-                    fresh = [outcome for outcome in outcomes if outcome.configuration not in done]
-                    journal.append(
-                        Record(
-                            unit.dataset,
-                            method.name,
-                            unit.fold,
-                            dict(outcome.configuration),
-                            dict(outcome.test.items()),
-                            None if outcome.validation is None else dict(outcome.validation.items()),
-                            round(outcome.fit_seconds, 4),
-                            round(outcome.predict_seconds, 4),
-                            round(peak_mb(), 1),
-                            outcome.terms,
-                            unit.protocol.seed,
-                            folder.versions,
-                            unit.run,
-                        )
-                        for outcome in fresh
-                    )
-                    yield Step(unit.dataset, method.name, unit.fold, len(fresh), found=False)
-            except Exception as error:
-                yield Failure(method.name, unit.dataset, unit.fold, _reason(error))
+def _run_method(
+    unit: _Unit, method: Method, journal: Journal, data: Callable[[], FoldData]
+) -> Iterator[RunStep | Failure]:
+    """Run what the journal lacks of one method, and append it."""
+    wanted = configurations(method, unit.protocol)
+    done = {record.configuration for record in journal.records if record.method == method.name}
+    if found := len(done.intersection(wanted)):
+        yield RunStep(unit.dataset, method.name, unit.fold, found, found=True)
+    if done.issuperset(wanted):
+        return
+    try:
+        fold = data()
+        reset_peak_memory()
+        for results in _undisturbed(evaluate_method(method, fold, unit.protocol, done, unit.device)):
+            fresh = [result for result in results if result.configuration not in done]
+            journal.append(_record(unit, method, result) for result in fresh)
+            yield RunStep(unit.dataset, method.name, unit.fold, len(fresh), found=False)
+    except Exception as error:
+        yield Failure(method.name, unit.dataset, unit.fold, _reason(error))
 
 
-def _undisturbed(groups: Iterator[list[Outcome]]) -> Iterator[list[Outcome]]:
+def _record(unit: _Unit, method: Method, result: ConfigurationResult) -> Record:
+    identity = (unit.dataset, method.name, unit.fold, dict(result.configuration))
+    costs = (round(result.fit_seconds, 4), round(result.predict_seconds, 4), round(peak_mb(), 1))
+    origin = (unit.protocol.seed, unit.versions, unit.run)
+    return Record(*identity, result.test, result.validation, *costs, result.terms, *origin)
+
+
+def _undisturbed(groups: Iterator[list[ConfigurationResult]]) -> Iterator[list[ConfigurationResult]]:
     """Compute each group on one thread, without warnings of what is part of the protocol (unseen labels, few rows)."""
     while True:
         with one_thread(), warnings.catch_warnings():
@@ -259,11 +258,6 @@ def _load(source: Source) -> Dataset:
 def _fold_data(unit: _Unit, folder: RunFolder) -> FoldData:
     dataset = _load(unit.source)
     return FoldData(dataset, unit.protocol.fold(folder.folds(dataset), unit.fold))
-
-
-def _relative_cost(dataset: Dataset) -> float:
-    """A fold's work, roughly: the embedding grows with the labels squared, the search with the rows squared."""
-    return 1000.0 * dataset.n_labels**2 + 0.2 * dataset.n_samples**2
 
 
 def _reason(error: Exception) -> str:

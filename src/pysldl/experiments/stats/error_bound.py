@@ -1,18 +1,40 @@
-"""The two terms of Theorem 1, measured: what the embedding loses, and what the mapping loses."""
+"""The two terms of the paper's error bound (Theorem 1), measured: what the embedding and what the mapping loses."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["theorem_terms"]
-
 BLOCK_BYTES = 64 << 20
 
 
-def theorem_terms(Z: Any, Y: sparse.csr_array, Z_test: Any, Y_test: sparse.csr_array, codes: Any) -> dict[str, float]:
-    """Terms of ``C(y, y_hat) <= b (E(z, z_tilde) - C^(1/2))^2 + b E(z, z_hat)^2`` over the test rows.
+@dataclass(frozen=True, slots=True)
+class ErrorBoundTerms:
+    """The terms of Theorem 1 for one method on one data set."""
+
+    dataset: str
+    method: str
+    embedding_error: float  # mean over the test rows of (E(z, z_tilde) - C(y, y_hat)**0.5)**2
+    regression_error: float  # mean of E(z, z_hat)**2
+    b: float  # the smallest constant for which the bound holds on every row
+
+
+def mean_error_bound_terms(dataset: str, method: str, of_folds: Sequence[dict[str, float]]) -> ErrorBoundTerms:
+    """Combine the terms of several folds: means of the errors, and the largest b."""
+    embedding, regression = (
+        fmean(terms[name] for terms in of_folds) for name in ("embedding_error", "regression_error")
+    )
+    return ErrorBoundTerms(dataset, method, embedding, regression, max(terms["b"] for terms in of_folds))
+
+
+def error_bound_terms(
+    Z: Any, Y: sparse.csr_array, Z_test: Any, Y_test: sparse.csr_array, codes: NDArray[np.float32]
+) -> dict[str, float]:
+    """Measure the terms of ``C(y, y_hat) <= b (E(z, z_tilde) - C^(1/2))^2 + b E(z, z_hat)^2`` over the test rows.
 
     The cost C is the number of labels in which two label sets differ, z_tilde is the training target nearest to the
     code z_hat, and y_hat its labels. Predictions do not depend on the scale of the latent space, so distances are
@@ -30,8 +52,7 @@ def theorem_terms(Z: Any, Y: sparse.csr_array, Z_test: Any, Y_test: sparse.csr_a
     Returns
     -------
     dict
-        ``embedding_error`` and ``regression_error``, means over the test rows, and ``b``, the smallest constant for
-        which the bound holds on all of them.
+        ``embedding_error``, ``regression_error`` and ``b``, as in :class:`ErrorBoundTerms`.
     """
     targets, truth = _dense(Z), _dense(Z_test)
     nearest = _nearest(codes, targets)
@@ -59,11 +80,9 @@ def _nearest(codes: NDArray[np.float32], targets: NDArray[np.float32]) -> NDArra
     """The target nearest to each code, (n_codes,); of equal ones the first."""
     half_squares = 0.5 * np.einsum("ij,ij->i", targets, targets)
     block = max(1, BLOCK_BYTES // (4 * len(targets)))
+    starts = range(0, len(codes), block)
     return np.concatenate(
-        [
-            np.argmin(half_squares - codes[start : start + block] @ targets.T, axis=1)
-            for start in range(0, len(codes), block)
-        ]
+        [np.argmin(half_squares - codes[start : start + block] @ targets.T, axis=1) for start in starts]
     )
 
 

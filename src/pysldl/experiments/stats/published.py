@@ -1,18 +1,13 @@
 """What the paper printed, read from CSV files, and whether measured means keep up with it."""
 
-import csv
-import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-from pysldl._utils.files import write_atomically
 from pysldl.exceptions import DataError
-from pysldl.experiments.report import Published
+from pysldl.experiments.csv_files import read_csv, write_csv
 from pysldl.experiments.stats.results import Summary, read_summaries
-
-__all__ = ["Agreement", "agreements", "read_published", "verdict", "write_comparison"]
 
 ABLATION_FILE = "ablation_p_at_5.csv"
 ABLATION_METRIC = "P@5"
@@ -20,11 +15,16 @@ LARGEST_SHORTFALL = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """One measured mean beside the published one of the reference method, both in per cent.
+class Published:
+    """What the paper printed: Tables III to X, and the ablation with the metric filled in."""
 
-    ``deviations`` is measured minus published, in units of the published standard deviation.
-    """
+    results: Sequence[Summary] = ()
+    ablation: Sequence[Summary] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """One measured mean beside the published one of the reference method, both in percent."""
 
     dataset: str
     metric: str
@@ -36,6 +36,7 @@ class Agreement:
 
     @property
     def deviations(self) -> float:
+        """Measured minus published, in units of the published standard deviation."""
         return (self.measured - self.published) / self.published_std
 
 
@@ -53,16 +54,27 @@ def read_published(path: Path) -> Published:
     return Published(read_summaries(results), _read_ablation(ablation) if ablation.is_file() else ())
 
 
+def _read_ablation(path: Path) -> list[Summary]:
+    """The ablation table, which says "case" for method and leaves out the metric."""
+    rows = []
+    for line, cells in read_csv(path, ("dataset", "case", "mean", "std")):
+        try:
+            mean, std = float(cells["mean"]), float(cells["std"])
+        except ValueError as error:
+            raise DataError(f"{path}, line {line}: mean and std must be numbers ({error}).") from error
+        rows.append(Summary(ABLATION_METRIC, cells["dataset"], cells["case"], mean, std))
+    return rows
+
+
 def agreements(published: Sequence[Summary], measured: Sequence[Summary], reference: str) -> list[Agreement]:
-    """Hold the measured means of every method against the published ones of the reference."""
+    """Put the measured means of every method beside the published ones of the reference."""
     printed = {(row.metric, row.dataset): row for row in published if row.method == reference and row.std}
     found = []
     for row in measured:
         there = printed.get((row.metric, row.dataset))
         if there is not None and there.std:
-            found.append(
-                Agreement(row.dataset, row.metric, row.method, row.mean, row.std or 0.0, there.mean, there.std)
-            )
+            std = row.std or 0.0
+            found.append(Agreement(row.dataset, row.metric, row.method, row.mean, std, there.mean, there.std))
     return found
 
 
@@ -82,23 +94,6 @@ def verdict(found: Sequence[Agreement]) -> tuple[bool, str]:
 
 def write_comparison(found: Sequence[Agreement], path: Path) -> Path:
     """Write measured and published means side by side, as CSV."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(
-        ["dataset", "metric", "method", "measured", "measured_std", "published", "published_std", "deviations"]
-    )
-    for row in found:
-        numbers = (row.measured, row.measured_std, row.published, row.published_std, row.deviations)
-        writer.writerow([row.dataset, row.metric, row.method, *(f"{number:.6f}" for number in numbers)])
-    return write_atomically(path, text.getvalue())
-
-
-def _read_ablation(path: Path) -> list[Summary]:
-    """The ablation table, which says "case" for method and leaves out the metric."""
-    rows = list(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8-sig"), newline="")))
-    try:
-        return [
-            Summary(ABLATION_METRIC, row["dataset"], row["case"], float(row["mean"]), float(row["std"])) for row in rows
-        ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{path}: expected the columns dataset, case, mean and std with numbers ({error}).") from error
+    names = ("measured", "measured_std", "published", "published_std", "deviations")
+    rows = (asdict(row) | {name: f"{getattr(row, name):.6f}" for name in names} for row in found)
+    return write_csv(path, ("dataset", "metric", "method", *names), rows)

@@ -1,4 +1,4 @@
-"""The statistics of Section IV: t-tests against one method, ranks, Friedman test, Nemenyi difference.
+"""The statistics of Section IV: t-tests against one method, average ranks, Friedman test, Nemenyi difference.
 
 References
 ----------
@@ -16,46 +16,18 @@ from scipy import stats
 from pysldl.exceptions import DataError
 from pysldl.experiments.stats.results import FoldRecord, Scores, Summary, fold_scores
 
-__all__ = [
-    "Comparison",
-    "RankTest",
-    "average_ranks",
-    "compare_folds",
-    "compare_summaries",
-    "critical_difference",
-    "critical_value",
-    "friedman_statistic",
-    "indistinguishable_groups",
-    "mid_ranks",
-    "paired_p_value",
-    "rank_test",
-    "unpaired_p_value",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The reference method against another one, on one metric and data set.
-
-    Parameters
-    ----------
-    metric, dataset, method, reference : str
-        What is compared where.
-    difference : float
-        Mean of the reference minus mean of the method, in per cent: positive where the reference is better.
-    p_value : float
-        Of the two-tailed t-test.
-    test : {"paired", "unpaired"}
-        Paired over the folds, or from means and standard deviations alone.
-    """
+    """The reference method against another one, on one metric and data set."""
 
     metric: str
     dataset: str
     method: str
     reference: str
-    difference: float
-    p_value: float
-    test: Literal["paired", "unpaired"]
+    difference: float  # mean of the reference minus mean of the method, in percent
+    p_value: float  # of the two-tailed t-test
+    test: Literal["paired", "unpaired"]  # over the folds, or from means and standard deviations alone
 
     def reference_better(self, alpha: float = 0.05) -> bool:
         """Whether the reference is significantly better: what the paper underlines."""
@@ -68,37 +40,16 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class RankTest:
-    """Ranks of all methods on one metric, and the tests over them.
-
-    Parameters
-    ----------
-    metric : str
-        Its name.
-    n_datasets : int
-        How many data sets the ranks are over.
-    alpha : float
-        Significance level of the two critical values.
-    average_ranks : dict of str to float
-        By method, as the paper prints them: methods that tie all take the smaller rank.
-    mid_ranks : dict of str to float
-        By method, as the tests need them and as tables and diagrams show them: methods that tie share the mean of
-        their ranks.
-    friedman : float
-        F_F; infinite where every data set gives the same order.
-    critical_value : float
-        F_F above it: the methods are not all alike.
-    critical_difference : float
-        Two methods whose mid-ranks differ by at least this much differ significantly (Nemenyi).
-    """
+    """Ranks of all methods on one metric, and the tests over them."""
 
     metric: str
-    n_datasets: int
-    alpha: float
-    average_ranks: dict[str, float]
-    mid_ranks: dict[str, float]
-    friedman: float
-    critical_value: float
-    critical_difference: float
+    n_datasets: int  # that the ranks are over
+    alpha: float  # significance level of the two critical values
+    average_ranks: dict[str, float]  # as the paper prints them: methods that tie all take the smaller rank
+    mid_ranks: dict[str, float]  # as the tests need them: methods that tie share the mean of their ranks
+    friedman: float  # F_F; infinite where every data set gives the same order
+    critical_value: float  # F_F above it: the methods are not all alike
+    critical_difference: float  # mid-ranks that differ by at least this much differ significantly (Nemenyi)
 
     @property
     def p_value(self) -> float:
@@ -106,12 +57,15 @@ class RankTest:
         between = len(self.mid_ranks) - 1
         return float(stats.f.sf(self.friedman, between, between * (self.n_datasets - 1)))
 
-    def nemenyi_p_value(self, first: str, second: str) -> float:
-        """Probability of a distance between two mid-ranks this large where all methods perform alike."""
+    def nemenyi_p_values(self, reference: str) -> dict[str, float]:
+        """Probability, for each other method, of a distance from ``reference`` this large where all perform alike."""
         k = len(self.mid_ranks)
-        distance = abs(self.mid_ranks[first] - self.mid_ranks[second])
-        in_deviations = distance / np.sqrt(k * (k + 1) / (6 * self.n_datasets))
-        return float(stats.studentized_range.sf(in_deviations * np.sqrt(2), k, np.inf))
+        deviation = np.sqrt(k * (k + 1) / (6 * self.n_datasets))
+        distances = {m: abs(rank - self.mid_ranks[reference]) for m, rank in self.mid_ranks.items() if m != reference}
+        return {
+            method: float(stats.studentized_range.sf(distance / deviation * np.sqrt(2), k, np.inf))
+            for method, distance in distances.items()
+        }
 
     @property
     def rejects_equality(self) -> bool:
@@ -120,20 +74,10 @@ class RankTest:
 
 
 def paired_p_value(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the p-value of the two-tailed t-test, paired over folds.
+    """Return the p-value of the two-tailed t-test of two methods' scores, paired over the same folds.
 
-    Training parts of a cross-validation overlap, so the test takes differences for surer than they are;
-    it is the one the field uses.
-
-    Parameters
-    ----------
-    first, second : sequence of float, of shape (n_folds,)
-        Scores of two methods on the same folds, in the same order.
-
-    Examples
-    --------
-    >>> round(paired_p_value([61.0, 63.0, 62.0], [60.0, 61.0, 61.5]), 4)
-    0.1181
+    The training parts of a cross-validation overlap, so the test overstates how sure a difference is; it is the one
+    the field uses. Unlike SciPy's it takes differences that are all equal.
     """
     differences = np.subtract(first, second, dtype=np.float64)
     n = len(differences)
@@ -146,8 +90,8 @@ def paired_p_value(first: Sequence[float], second: Sequence[float]) -> float:
 def unpaired_p_value(mean_1: float, std_1: float, mean_2: float, std_2: float, n_folds: int = 10) -> float:
     """Return the p-value of Student's two-tailed t-test from means and standard deviations.
 
-    All that a published table allows. Scores of the same folds go up and down together, so this test
-    finds less than the paired one.
+    This is all that a published table allows. Scores of the same folds go up and down together, so this test finds
+    less than the paired one.
     """
     if n_folds < 2:
         raise DataError(f"a t-test needs at least two folds, got {n_folds}.")
@@ -162,15 +106,7 @@ def _two_tailed(difference: float, error: float, degrees: int) -> float:
 
 
 def compare_folds(records: Sequence[FoldRecord], metric: str, reference: str) -> list[Comparison]:
-    """Compare every method with the reference on every data set, paired over the folds.
-
-    Data sets without the reference are left out.
-
-    Raises
-    ------
-    DataError
-        A method and the reference were not run on the same folds.
-    """
+    """Compare every method with the reference on every data set that has it, paired over the same folds."""
     scores = fold_scores(records, metric)
     comparisons = []
     for (dataset, method), per_fold in scores.items():
@@ -193,8 +129,8 @@ def compare_folds(records: Sequence[FoldRecord], metric: str, reference: str) ->
 def compare_summaries(rows: Sequence[Summary], metric: str, reference: str, n_folds: int = 10) -> list[Comparison]:
     """Compare every method with the reference on every data set, from means and standard deviations.
 
-    Rows without a standard deviation, and data sets without the reference, are left out.
-    `n_folds` stands for rows that do not say how many folds they are over.
+    Rows without a standard deviation, and data sets without the reference, are left out. `n_folds` stands for rows
+    that do not say how many folds they are over.
     """
     known = {(row.dataset, row.method): row for row in rows if row.metric == metric and row.std is not None}
     comparisons = []
@@ -208,45 +144,28 @@ def compare_summaries(rows: Sequence[Summary], metric: str, reference: str, n_fo
     return comparisons
 
 
-def average_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rank methods in each row, best (highest) first, and average over the rows; ties take the smaller rank.
+def mean_ranks(scores: Scores, ties: Literal["average", "min"] = "average") -> dict[str, float]:
+    """Rank the methods on each data set, highest score first, and average over the data sets.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_datasets, n_methods)
-        Higher is better.
-
-    Returns
-    -------
-    ndarray of shape (n_methods,)
+    Methods that tie share the mean of the ranks they cover (``"average"``, mid-ranks, which the tests need) or all take
+    the smaller one (``"min"``, which the paper prints).
 
     Examples
     --------
-    >>> average_ranks(np.array([[70.0, 70.0, 60.0], [50.0, 40.0, 30.0]])).tolist()
-    [1.0, 1.5, 3.0]
+    >>> scores = Scores("P@1", ("x", "y"), ("A", "B", "C"), np.array([[70.0, 70.0, 60.0], [50.0, 40.0, 30.0]]))
+    >>> mean_ranks(scores), mean_ranks(scores, "min")
+    ({'A': 1.25, 'B': 1.75, 'C': 3.0}, {'A': 1.0, 'B': 1.5, 'C': 3.0})
     """
-    ranks: NDArray[np.float64] = stats.rankdata(-values, method="min", axis=1).mean(axis=0)
-    return ranks
-
-
-def mid_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Like :func:`average_ranks`, but ties share the mean of the ranks they cover.
-
-    Examples
-    --------
-    >>> mid_ranks(np.array([[70.0, 70.0, 60.0], [50.0, 40.0, 30.0]])).tolist()
-    [1.25, 1.75, 3.0]
-    """
-    ranks: NDArray[np.float64] = stats.rankdata(-values, method="average", axis=1).mean(axis=0)
-    return ranks
+    ranks = stats.rankdata(-scores.values, method=ties, axis=1).mean(axis=0)
+    return dict(zip(scores.methods, ranks.tolist(), strict=True))
 
 
 def friedman_statistic(values: NDArray[np.float64]) -> float:
-    """Return F_F, the Friedman statistic in Iman and Davenport's form, from mid-ranks.
+    """Return F_F, the Friedman statistic in Iman and Davenport's form, from scores (n_datasets, n_methods).
 
     With N data sets, k methods and mean ranks R_j,
     ``chi2 = 12 N / (k (k + 1)) (sum R_j**2 - k (k + 1)**2 / 4)`` and
-    ``F_F = (N - 1) chi2 / (N (k - 1) - chi2)``; ties are not corrected for, as in the paper.
+    ``F_F = (N - 1) chi2 / (N (k - 1) - chi2)``. Ties are not corrected for, as in the paper; SciPy's test does that.
     """
     n, k = values.shape
     totals = stats.rankdata(-values, method="average", axis=1).sum(axis=0)
@@ -257,51 +176,31 @@ def friedman_statistic(values: NDArray[np.float64]) -> float:
 
 
 def critical_value(n_datasets: int, n_methods: int, alpha: float = 0.05) -> float:
-    """Return the value of the F distribution that F_F must exceed.
-
-    Examples
-    --------
-    >>> round(critical_value(15, 12), 4)
-    1.8513
-    """
+    """Return the value of the F distribution that F_F must exceed."""
     between = n_methods - 1
     return float(stats.f.isf(alpha, between, between * (n_datasets - 1)))
 
 
 def critical_difference(n_datasets: int, n_methods: int, alpha: float = 0.05) -> float:
-    """Return the Nemenyi critical difference between average ranks.
-
-    Examples
-    --------
-    >>> round(critical_difference(15, 12), 4)
-    4.3025
-    """
+    """Return the Nemenyi critical difference between average ranks."""
     quantile = stats.studentized_range.ppf(1 - alpha, n_methods, np.inf) / np.sqrt(2)
     return float(quantile * np.sqrt(n_methods * (n_methods + 1) / (6 * n_datasets)))
 
 
 def rank_test(scores: Scores, alpha: float = 0.05) -> RankTest:
-    """Rank the methods of one metric and test the ranks.
-
-    Parameters
-    ----------
-    scores : Scores
-        A complete matrix.
-    alpha : float, default=0.05
-        Significance level.
-    """
+    """Rank the methods of one metric and test the ranks at the significance level ``alpha``."""
     if not 0 < alpha < 1:
         raise DataError(f"alpha is {alpha}; a significance level lies between 0 and 1, for example 0.05.")
     n_datasets, n_methods = scores.values.shape
     return RankTest(
-        metric=scores.metric,
-        n_datasets=n_datasets,
-        alpha=alpha,
-        average_ranks=_named(scores.methods, average_ranks(scores.values)),
-        mid_ranks=_named(scores.methods, mid_ranks(scores.values)),
-        friedman=friedman_statistic(scores.values),
-        critical_value=critical_value(n_datasets, n_methods, alpha),
-        critical_difference=critical_difference(n_datasets, n_methods, alpha),
+        scores.metric,
+        n_datasets,
+        alpha,
+        mean_ranks(scores, "min"),
+        mean_ranks(scores),
+        friedman_statistic(scores.values),
+        critical_value(n_datasets, n_methods, alpha),
+        critical_difference(n_datasets, n_methods, alpha),
     )
 
 
@@ -324,7 +223,3 @@ def indistinguishable_groups(ranks: Mapping[str, float], difference: float) -> l
             groups.append(group)
             reached = start + len(group)
     return groups
-
-
-def _named(methods: Sequence[str], ranks: NDArray[np.float64]) -> dict[str, float]:
-    return dict(zip(methods, ranks.tolist(), strict=True))

@@ -14,12 +14,13 @@ from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.experiments.report.figures import (
     Drawing,
     critical_difference_diagram,
+    error_bound_bars,
     parameter_curves,
-    theorem_bars,
     training_time_bars,
     write_drawing,
 )
-from pysldl.experiments.stats.results import ErrorBoundTerms, Scores
+from pysldl.experiments.stats.error_bound import ErrorBoundTerms
+from pysldl.experiments.stats.results import Scores
 from pysldl.experiments.stats.significance import rank_test
 
 METHODS = ("SLDL", "w/o GE", "random")
@@ -42,7 +43,7 @@ def curves() -> Drawing:
 
 
 def terms() -> Drawing:
-    return theorem_bars([ErrorBoundTerms(d, m, 0.5, 1.0, 1.7) for d in ("x", "y") for m in METHODS])
+    return error_bound_bars([ErrorBoundTerms(d, m, 0.5, 1.0, 1.7) for d in ("x", "y") for m in METHODS])
 
 
 DRAWINGS = pytest.mark.parametrize("draw", [diagram, times, curves, terms])
@@ -97,7 +98,7 @@ def test_gray_values_of_neighboring_colors_differ() -> None:
         red, green, blue = (int(color[i : i + 2], 16) / 255 for i in (1, 3, 5))
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
-    values = [lightness(color) for color in figures._COLOURS]
+    values = [lightness(color) for color in figures._COLORS]
     assert all(value < 0.75 for value in values), "a line must stand out from white"
     assert abs(values[0] - values[1]) > 0.2
 
@@ -108,7 +109,7 @@ def test_nothing_to_draw_is_said() -> None:
     with pytest.raises(DataError, match="no values of P@1 over k"):
         parameter_curves({"x": []}, "k", "P@1")
     with pytest.raises(DataError, match="no terms"):
-        theorem_bars([])
+        error_bound_bars([])
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

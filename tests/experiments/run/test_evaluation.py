@@ -9,10 +9,8 @@ from small_world import SMALL, small_dataset
 
 from pysldl.datasets import Dataset
 from pysldl.exceptions import MissingDependencyError
-from pysldl.experiments.run.evaluation import configurations, estimator_for, evaluate_method
-from pysldl.experiments.run.fold_data import FoldData, Task
-from pysldl.experiments.run.methods import Method, find_methods, method_names
-from pysldl.experiments.run.scoring import Scorer
+from pysldl.experiments.run.evaluation import FoldData, Task, configurations, evaluate_method
+from pysldl.experiments.run.methods import Method, find_methods, method_names, parameter_of
 
 # Labels of test rows only are part of the protocol, and the number of steps is chosen, not reached.
 pytestmark = [
@@ -49,13 +47,23 @@ def test_folds_are_those_of_a_plain_fit(name):
     data, fold = fold_data(dataset)
     method = quick(name)
     ranked = record_rankings(data.final)
-    outcomes = [outcome for group in evaluate_method(method, data, GRID) for outcome in group]
-    assert [outcome.configuration for outcome in outcomes] == configurations(method, GRID)
-    assert len(ranked) == len(outcomes)
-    for outcome, labels in zip(outcomes, ranked, strict=True):
-        alone = estimator_for(method, outcome.configuration, GRID).fit(dataset.X[fold.train], dataset.Y[fold.train])
+    results = [result for group in evaluate_method(method, data, GRID) for result in group]
+    assert [result.configuration for result in results] == configurations(method, GRID)
+    assert len(ranked) == len(results)
+    for result, labels in zip(results, ranked, strict=True):
+        alone = estimator_of(method, result.configuration).fit(dataset.X[fold.train], dataset.Y[fold.train])
         expected, _ = alone.predict_topk(dataset.X[fold.test], 5)
-        np.testing.assert_array_equal(labels, expected, err_msg=str(outcome.configuration))
+        np.testing.assert_array_equal(labels, expected, err_msg=str(result.configuration))
+
+
+def estimator_of(method: Method, configuration: Any) -> Any:
+    """The estimator of one configuration, unfitted."""
+    estimator = method.estimator(GRID.seed)
+    if not configuration:
+        return estimator
+    estimator = estimator.with_default_stages()
+    known = estimator.get_params()
+    return estimator.set_params(**{parameter_of(axis, known): value for axis, value in configuration})
 
 
 def record_rankings(task: Task) -> list[Any]:
@@ -118,9 +126,9 @@ def test_unseen_labels_are_scored_both_ways():
     rare = int(np.flatnonzero(counts == counts[counts > 0].min())[0])
     carries = Y[:, [rare]].toarray().ravel() > 0
     frequent = np.argsort(-counts)[:5]
-    found = Scorer(Y[~carries], Y[carries])(np.tile(frequent, (carries.sum(), 1)))
+    found = Task(None, Y[~carries], None, Y[carries]).score(np.tile(frequent, (carries.sum(), 1)))
     assert found["keep"] != found["drop"]
-    found = Scorer(Y, Y)(np.tile(frequent, (Y.shape[0], 1)))
+    found = Task(None, Y, None, Y).score(np.tile(frequent, (Y.shape[0], 1)))
     assert found["keep"] == found["drop"]
 
 
@@ -131,7 +139,7 @@ def test_validation_is_the_mean_over_the_trials():
         data, _ = fold_data(small_dataset())
         data.trials = data.trials[trials]
         (group,) = evaluate_method(method, data, replace(GRID, c_hats=(4,)))
-        return [outcome.validation["keep"]["P@5"] for outcome in group]
+        return [result.validation["keep"]["P@5"] for result in group]
 
     alone = [validation(slice(trial, trial + 1)) for trial in range(3)]
     assert alone[0] != alone[1] != alone[2]

@@ -1,5 +1,6 @@
 """One thread means one of every library."""
 
+import os
 import subprocess
 import sys
 
@@ -8,7 +9,7 @@ import pytest
 CHECK = """
 import os
 {before}
-from pysldl.experiments.run.threads import one_thread
+from pysldl.experiments.run.single_thread import one_thread
 
 with one_thread():
     import numba, torch
@@ -25,13 +26,13 @@ assert os.environ["OMP_NUM_THREADS"] == "2"
 def test_one_thread_whatever_is_loaded_before(before):
     pytest.importorskip("torch")
     pytest.importorskip("numba")
-    environment = {"OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
+    environment = os.environ | {"OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", CHECK.format(before=before)], check=True, env=environment)
 
 
 def test_threads_come_back():
     torch = pytest.importorskip("torch")
-    from pysldl.experiments.run.threads import one_thread
+    from pysldl.experiments.run.single_thread import one_thread
 
     before = torch.get_num_threads()
     torch.set_num_threads(2)

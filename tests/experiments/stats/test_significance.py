@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from factories import make_record
+from fold_records import make_record
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -16,7 +16,7 @@ from pysldl.experiments.stats.significance import (
     critical_difference,
     friedman_statistic,
     indistinguishable_groups,
-    mid_ranks,
+    mean_ranks,
     paired_p_value,
     rank_test,
     unpaired_p_value,
@@ -122,4 +122,5 @@ def test_summaries_without_deviation_or_reference_are_left_out() -> None:
 
 
 def test_ranks_use_every_row() -> None:
-    np.testing.assert_allclose(mid_ranks(np.array([[1.0, 2.0], [2.0, 1.0], [5.0, 1.0]])), [4 / 3, 5 / 3])
+    scores = Scores("P@1", ("x", "y", "z"), ("A", "B"), np.array([[1.0, 2.0], [2.0, 1.0], [5.0, 1.0]]))
+    assert mean_ranks(scores) == pytest.approx({"A": 4 / 3, "B": 5 / 3})

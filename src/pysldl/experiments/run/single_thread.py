@@ -10,18 +10,20 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from pysldl.backend.dispatch import has_numba
 from pysldl.backend.torch.threads import one_torch_thread
 
-__all__ = ["one_thread"]
-
 VARIABLE = "OMP_NUM_THREADS"
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute on one thread in here."""
+    """Compute on one thread within the block."""
     with ExitStack() as limits:
-        limits.enter_context(_of_what_is_loaded_in_here())
+        # Only the methods that need torch load it. It then reads the variable, once, and keeps to one thread.
+        limits.enter_context(_variable("1"))
         if has_numba():
-            limits.enter_context(_of_numba())
+            import numba
+
+            limits.callback(numba.set_num_threads, numba.get_num_threads())
+            numba.set_num_threads(1)
         if "torch" in sys.modules:
             limits.enter_context(one_torch_thread())
         limits.enter_context(threadpool_limits(1))  # the last: numba may just have loaded a library
@@ -29,10 +31,9 @@ def one_thread() -> Iterator[None]:
 
 
 @contextmanager
-def _of_what_is_loaded_in_here() -> Iterator[None]:
-    """Only the methods that need torch load it. It then reads the variable, once, and keeps to one thread."""
+def _variable(value: str) -> Iterator[None]:
     before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = "1"
+    os.environ[VARIABLE] = value
     try:
         yield
     finally:
@@ -40,15 +41,3 @@ def _of_what_is_loaded_in_here() -> Iterator[None]:
             del os.environ[VARIABLE]
         else:
             os.environ[VARIABLE] = before
-
-
-@contextmanager
-def _of_numba() -> Iterator[None]:
-    import numba
-
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)

@@ -1,20 +1,20 @@
 """Records, summaries and the CSV files that carry them."""
 
-import math
 from pathlib import Path
 
 import numpy as np
 import pytest
-from factories import make_record
+from fold_records import make_record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pysldl.exceptions import DataError
 from pysldl.experiments.stats.results import (
+    Measurements,
     Summary,
-    complete_part,
     fold_scores,
     mean_fit_seconds,
+    rankable_part,
     read_summaries,
     scores_by_metric,
     summarize,
@@ -96,7 +96,13 @@ def test_missing_cell_is_named() -> None:
     rows = [Summary("P@1", d, m, 1.0) for d in ("birds", "emotions") for m in ("A", "B")]
     with pytest.raises(DataError, match=r"mine\.csv: P@1 of B on emotions is missing\. Ranks need"):
         scores_by_metric(rows[:-1], source="mine.csv")
-    assert {row.dataset for row in complete_part(rows[:-1])} == {"birds"}
+    assert {row.dataset for row in rankable_part(rows[:-1])} == {"birds"}
+
+
+def test_one_method_that_was_run_on_few_data_sets_does_not_remove_the_others() -> None:
+    rows = [Summary("P@1", d, m, 1.0) for d in ("birds", "emotions", "scene") for m in ("A", "B")]
+    assert rankable_part([*rows, Summary("P@1", "birds", "C", 1.0)]) == rows
+    assert rankable_part(rows[:1]) == []
 
 
 def test_ranks_need_two_methods_and_two_data_sets() -> None:
@@ -143,19 +149,6 @@ def test_training_time_is_the_mean_over_folds() -> None:
     assert mean_fit_seconds(made) == {"birds": {"A": 2.0}}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"selection": "guessed"}, "selection is 'guessed'"),
-        ({"unseen": "forget"}, "unseen is 'forget'"),
-        ({"metrics": {"P@1": 50.0}}, "P@1 is 50.0; a metric must be a number from 0 to 1"),
-    ],
-)
-def test_record_refuses_what_makes_no_sense(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(DataError, match=f"record of A on birds, fold 0: {message}"):
-        make_record("birds", "A", 0, 0.5, **changes)
-
-
-def test_record_refuses_nan() -> None:
-    with pytest.raises(DataError, match="P@1 is nan"):
-        make_record("birds", "A", 0, math.nan)
+def test_measurements_summarize_methods_with_all_folds() -> None:
+    made = [make_record("birds", method, fold, 0.5) for method in "AB" for fold in range(3)]
+    assert {row.method for row in Measurements(made[:-1], n_folds=3).summaries} == {"A"}

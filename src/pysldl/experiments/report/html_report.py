@@ -1,31 +1,20 @@
-"""What the page holds, and how it becomes one HTML file that needs no network."""
+"""The report: what it holds, and how it becomes one HTML file that needs no network."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from pysldl._utils.files import slug, write_atomically
 from pysldl.exceptions import MissingDependencyError
 from pysldl.experiments.report.figures import Drawing
 from pysldl.experiments.report.tables import Cell, Table
 
-__all__ = ["Missing", "ReportContext", "Section", "build_report", "write_report"]
-
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something a reader would look for in vain.
-
-    Parameters
-    ----------
-    what : str
-        For example "data set CUB" or "method AdaC2".
-    why : str
-        For example "no file of that name in the data folder".
-    """
+    """Something that a reader would look for and not find ("data set CUB"), and why ("no local copy was found")."""
 
     what: str
     why: str
@@ -33,33 +22,15 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page.
-
-    Parameters
-    ----------
-    title : str
-        Its heading.
-    paragraphs : tuple of str, default=()
-        Plain text above the tables.
-    sentences : tuple of str, default=()
-        Plain text as a list.
-    tables : tuple of Table, default=()
-        Shown open.
-    figures : tuple of Drawing, default=()
-        Below the tables.
-    details : tuple of Table, default=()
-        Further tables, folded until a reader opens them.
-    timed : bool, default=False
-        Whether it shows times, which differ from run to run: their files lie apart from the others.
-    """
+    """A part of the page."""
 
     title: str
-    paragraphs: tuple[str, ...] = ()
-    sentences: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
+    paragraphs: tuple[str, ...] = ()  # plain text above the tables
+    sentences: tuple[str, ...] = ()  # plain text as a list
+    tables: tuple[Table, ...] = ()  # shown open
     figures: tuple[Drawing, ...] = ()
-    details: tuple[Table, ...] = ()
-    timed: bool = False
+    details: tuple[Table, ...] = ()  # further tables, folded until a reader opens them
+    timed: bool = False  # whether it shows times, which differ from run to run: their files lie apart from the others
 
     @property
     def anchor(self) -> str:
@@ -69,21 +40,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class ReportContext:
-    """Everything the page shows.
-
-    Parameters
-    ----------
-    title : str
-        Of the page.
-    lead : str
-        One or two sentences below the title.
-    missing : tuple of Missing, default=()
-        Listed before anything else.
-    sections : tuple of Section, default=()
-        In their order.
-    settings, versions : mapping of str to str
-        At the end.
-    """
+    """Everything the page shows: title and lead, what is missing, the sections, settings and versions."""
 
     title: str
     lead: str
@@ -99,12 +56,8 @@ def build_report(context: ReportContext) -> str:
         import jinja2
         import markupsafe
     except ImportError:
-        raise MissingDependencyError(
-            'the report needs jinja2, which is not installed: pip install "pysldl[plot]".'
-        ) from None
-
-    def trusted(text: str) -> Any:
-        return markupsafe.Markup(text)
+        advice = 'pip install "pysldl[plot]"'
+        raise MissingDependencyError(f"the report needs jinja2, which is not installed: {advice}.") from None
 
     templates = resources.files("pysldl.experiments.report") / "templates"
     environment = jinja2.Environment(
@@ -115,11 +68,12 @@ def build_report(context: ReportContext) -> str:
         lstrip_blocks=True,
     )
     environment.filters["sort_key"] = _sort_key
-    environment.filters["inline_svg"] = lambda drawing: trusted(_inline_svg(drawing))
-    style = (templates / "page.css").read_text(encoding="utf-8")
-    script = (templates / "sort.js").read_text(encoding="utf-8")
-    page = environment.get_template("page.html.jinja")
-    return page.render(report=context, style=trusted(style), script=trusted(script)) + "\n"
+    environment.filters["inline_svg"] = lambda drawing: markupsafe.Markup(_inline_svg(drawing))
+    style, script = (
+        markupsafe.Markup((templates / name).read_text(encoding="utf-8")) for name in ("page.css", "sort.js")
+    )
+    page: str = environment.get_template("page.html.jinja").render(report=context, style=style, script=script)
+    return page + "\n"
 
 
 def write_report(context: ReportContext, path: Path) -> Path:

@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from small_world import CONSTANT, QUICK, SMALL, numbers, other_sldl, run_small, small_file
+from small_world import CONSTANT, QUICK, SMALL, numbers, other_sldl, reproduce, run_small, small_file
 
-from pysldl.cli.reproduce import reproduce
 from pysldl.exceptions import DataError
-from pysldl.experiments.run import folder
+from pysldl.experiments.run import run_folder
 from pysldl.experiments.run.methods import Method
 from pysldl.experiments.run.runner import Source
 
@@ -27,16 +26,16 @@ def test_parts_together_are_the_whole(source, tmp_path):
     run(source, tmp_path / "b", methods=[CONSTANT], folds=[1, 2])
     merged, ran = run(source, tmp_path / "all", merge=[tmp_path / "a", tmp_path / "b"])
     assert {(step.method, step.fold) for step in ran} == {("quick", 1)}, "only what neither part had"
-    assert merged.n_taken == 2 * (8 + 1) + 1
+    assert merged.n_merged == 2 * (8 + 1) + 1
     assert sorted(map(repr, numbers(merged))) == sorted(map(repr, numbers(whole)))
     again, ran = run(source, tmp_path / "all", merge=[tmp_path / "a", tmp_path / "b"])
-    assert again.n_taken == 0 and not ran
+    assert again.n_merged == 0 and not ran
 
 
 def test_other_versions_may_be_merged_and_stay_known(source, tmp_path, monkeypatch):
-    older = {**folder.library_versions(), "numpy": "1.26.0"}
+    older = {**run_folder.library_versions(), "numpy": "1.26.0"}
     with monkeypatch.context() as machine:
-        machine.setattr(folder, "library_versions", lambda: older)
+        machine.setattr(run_folder, "library_versions", lambda: older)
         run(source, tmp_path / "a", methods=[CONSTANT], folds=[0])
     merged, _ = run(source, tmp_path / "all", methods=[CONSTANT], merge=[tmp_path / "a"])
     assert [record.versions["numpy"] == "1.26.0" for record in merged.folder.records("small")] == [True, False, False]
@@ -68,5 +67,5 @@ def test_from_the_command_line(tmp_path, capsys):
     for part, folds in (("a", "0"), ("b", "1-2")):
         assert reproduce(out=tmp_path / part, which_folds=folds, **request) == 0
     assert reproduce(out=tmp_path / "all", merge=f"{tmp_path / 'a'},{tmp_path / 'b'}", **request) == 0
-    assert "took 3 finished configurations over" in capsys.readouterr().err
+    assert "merged 3 finished configurations" in capsys.readouterr().err
     assert (tmp_path / "all" / "report.html").is_file()

@@ -5,14 +5,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from small_world import CONSTANT, QUICK, SMALL, UNABLE, other_sldl, run_small, small_file
+from small_world import CONSTANT, QUICK, SMALL, UNABLE, other_sldl, reproduce, run_small, small_file
 
-from pysldl.cli.reproduce import reproduce
 from pysldl.exceptions import DataError
-from pysldl.experiments.report.outputs import collect
-from pysldl.experiments.run.archive import Archive, export_results, read_export
-from pysldl.experiments.run.folder import open_run
+from pysldl.experiments.run.archive import Archive, export_results, select_configurations
+from pysldl.experiments.run.evaluation import PAPER_METRICS
+from pysldl.experiments.run.journal import Record
 from pysldl.experiments.run.methods import Method
+from pysldl.experiments.run.run_folder import open_run
 from pysldl.experiments.run.runner import Source
 
 METHODS = (QUICK, CONSTANT)
@@ -31,14 +31,15 @@ def finished(tmp_path_factory):
 @pytest.mark.parametrize("selection", ["nested", "as-published"])
 def test_an_export_gives_the_results_of_the_run(finished, tmp_path, selection):
     export_results(finished / "out", tmp_path / "export")
-    from_run = collect(open_run(finished / "out"), selection)
-    from_export = read_export(tmp_path / "export", selection)
-    assert from_export.summaries == from_run.summaries
-    for part in ("terms", "curves", "variants", "n_folds", "of_folds", "shown_as"):
-        assert getattr(from_export.measurements, part) == getattr(from_run.measurements, part), part
-    dropped = read_export(tmp_path / "export", selection, lambda _: "drop")
-    assert dropped.summaries == collect(open_run(finished / "out"), selection, lambda _: "drop").summaries
-    assert {row.dataset for row in from_export.summaries} == {"small", "other"}
+    from_run = Archive.of_run(open_run(finished / "out"))
+    from_export = Archive.read(tmp_path / "export")
+    expected, found = from_run.measurements(selection), from_export.measurements(selection)
+    assert found.summaries == expected.summaries
+    for part in ("terms", "curves", "variants", "n_folds", "n_planned_folds", "shown_as"):
+        assert getattr(found, part) == getattr(expected, part), part
+    dropped = [archive.measurements(selection, lambda _: "drop").summaries for archive in (from_run, from_export)]
+    assert dropped[0] == dropped[1]
+    assert {row.dataset for row in found.summaries} == {"small", "other"}
 
 
 def test_files_written_from_an_export_are_those_of_the_run(finished, tmp_path):
@@ -79,7 +80,7 @@ def test_methods_that_were_run_later_join_an_export(finished, tmp_path, source):
     export_results(tmp_path / "more", tmp_path / "export")
     archive = Archive.read(tmp_path / "export")
     assert [method.title for method in archive.methods] == ["SLDL", "constant", "Later"]
-    assert {row.method for row in archive.results().summaries if row.dataset == "small"} == {
+    assert {row.method for row in archive.measurements().summaries if row.dataset == "small"} == {
         "SLDL",
         "constant",
         "Later",
@@ -118,7 +119,7 @@ def test_folders_that_do_not_belong_together_are_not_merged(source, tmp_path):
 def test_a_failing_method_is_simply_absent(source, tmp_path):
     run_small(source, tmp_path / "out", (CONSTANT, UNABLE))
     export_results(tmp_path / "out", tmp_path / "export")
-    assert {row.method for row in read_export(tmp_path / "export").summaries} == {"constant"}
+    assert {row.method for row in Archive.read(tmp_path / "export").measurements().summaries} == {"constant"}
 
 
 @pytest.mark.parametrize(
@@ -126,8 +127,8 @@ def test_a_failing_method_is_simply_absent(source, tmp_path):
     [
         ("settings.json", "{", "settings.json is damaged"),
         ("settings.json", json.dumps({"format": 99}), "has format 99, but this version reads"),
-        ("folds.csv", "selection,method\nnested,x\n", r"folds.csv, line 2: not a line of an export"),
-        ("times.csv", None, "cannot read .*times.csv"),
+        ("folds.csv", "selection,method\nnested,x\n", r"folds.csv, line 1: the header has no column dataset, fold"),
+        ("times.csv", None, "times.csv: no such file"),
     ],
 )
 def test_damaged_exports_are_one_clear_error(finished, tmp_path, file, harm, message):
@@ -136,7 +137,22 @@ def test_damaged_exports_are_one_clear_error(finished, tmp_path, file, harm, mes
     if harm is not None:
         (tmp_path / file).write_text(harm)
     with pytest.raises(DataError, match=message):
-        read_export(tmp_path)
+        Archive.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("P@1", "1.5"), ("P@1", "nan"), ("fold", "first"), ("selection", "guessed")]
+)
+def test_a_line_that_makes_no_sense_is_named(finished, tmp_path, column, value):
+    export_results(finished / "out", tmp_path)
+    rows = cells(tmp_path / "folds.csv")
+    rows[1][column] = value
+    with (tmp_path / "folds.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(DataError, match=r"folds.csv, line 3: not a line of an export \(.+\)"):
+        Archive.read(tmp_path)
 
 
 def test_places_without_results(tmp_path):
@@ -146,3 +162,41 @@ def test_places_without_results(tmp_path):
         reproduce(out=tmp_path / "out", from_export=tmp_path)
     with pytest.raises(DataError, match="leave out --report-only"):
         reproduce(out=tmp_path / "out", from_export=tmp_path, report_only=True)
+
+
+def record(fold: int, c_hat: int, k: int, test: float, validation: float) -> Record:
+    of_test, of_validation = (dict.fromkeys(PAPER_METRICS, value) for value in (test, validation))
+    return Record(
+        "small",
+        "sldl",
+        fold,
+        {"c_hat": c_hat, "k": k},
+        {"keep": of_test, "drop": of_test},
+        {"keep": of_validation, "drop": of_validation},
+        1.0,
+        0.1,
+        100.0,
+        None,
+        0,
+        {},
+    )
+
+
+@pytest.fixture
+def by_fold():
+    """Fold 0 likes k=3 on its validation rows and k=7 on its test rows; fold 1 likes k=7 a little on both."""
+    made = [
+        record(0, 4, 3, 0.5, 0.9),
+        record(0, 4, 7, 0.7, 0.1),
+        record(1, 4, 3, 0.5, 0.5),
+        record(1, 4, 7, 0.6, 0.6),
+    ]
+    folds: dict[int, dict] = {}
+    for one in made:
+        folds.setdefault(one.fold, {})[one.configuration] = one
+    return folds
+
+
+def test_nested_selection_looks_at_validation_rows_and_published_at_test_rows(by_fold):
+    assert [r.parameters["k"] for r in select_configurations(by_fold, "nested", "keep")] == [3, 7]
+    assert [r.parameters["k"] for r in select_configurations(by_fold, "as-published", "keep")] == [7, 7]

@@ -9,9 +9,5 @@ def make_record(dataset: str, method: str, fold: int, score: float, **changes: o
         "parameters": {"c_hat": 64, "k": 30},
         "metrics": {"P@1": score, "P@5": score / 2},
         "fit_seconds": 1.0,
-        "predict_seconds": 0.1,
-        "peak_mb": 200.0,
-        "seed": 0,
-        "versions": {"pysldl": "0"},
     }
     return FoldRecord(dataset=dataset, method=method, fold=fold, **(values | changes))  # type: ignore[arg-type]

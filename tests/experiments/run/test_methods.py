@@ -1,10 +1,9 @@
 """Methods by name: variants with settings, and marks that tables have to show."""
 
 import pytest
-from small_world import small_file
+from small_world import reproduce, small_file
 
 from pysldl.baselines import BASELINES, RECONSTRUCTIONS
-from pysldl.cli.reproduce import reproduce
 from pysldl.exceptions import DataError
 from pysldl.experiments.run.methods import find_methods
 

@@ -8,7 +8,6 @@ from small_world import (
     CONSTANT,
     LAST,
     NOT_INSTALLED,
-    QUICK,
     SMALL,
     UNABLE,
     Constant,
@@ -19,11 +18,9 @@ from small_world import (
 from small_world import run_small as run
 
 from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.experiments.run import folder
-from pysldl.experiments.run.environment import library_versions
-from pysldl.experiments.run.journal import Journal, locked, read_journal
-from pysldl.experiments.run.methods import Method, find_methods, method_names, register_method
-from pysldl.experiments.run.runner import Source, Step, find_sources, run_experiment
+from pysldl.experiments.run.journal import read_journal
+from pysldl.experiments.run.methods import find_methods, method_names, register_method
+from pysldl.experiments.run.runner import RunStep, Source, find_sources, run_experiment
 
 
 def test_a_record_for_every_fold_and_configuration(source, tmp_path):
@@ -56,7 +53,7 @@ def test_the_number_of_processes_changes_no_number(source, tmp_path):
 
 def test_folds_of_the_costliest_data_set_come_first(source, tmp_path):
     large = Source(small_file(tmp_path, "large", n_samples=180))
-    steps: list[Step] = []
+    steps: list[RunStep] = []
     run_experiment([CONSTANT], [source, large], SMALL, tmp_path / "out", on_step=steps.append)
     assert [(step.dataset, step.fold) for step in steps] == [(name, f) for name in ("large", "small") for f in range(3)]
 
@@ -104,70 +101,6 @@ def test_a_process_that_dies_takes_nothing_else_down(source, tmp_path):
     assert sorted((f.where, f.fold) for f in finished.failures) == [("every method on small", f) for f in range(2)]
     assert "ended with code 7" in finished.failures[0].reason
     assert [record.method for record in finished.folder.records("small")] == ["constant"] * 2
-
-
-def test_results_of_other_settings_are_refused(source, tmp_path):
-    run(source, tmp_path / "out", methods=[CONSTANT])
-    with pytest.raises(DataError, match=r"results of another protocol \(n_folds 3, now 4\): choose another --out"):
-        run(source, tmp_path / "out", methods=[CONSTANT], protocol=replace(SMALL, n_folds=4))
-
-
-def test_results_of_another_version_are_refused(source, tmp_path, monkeypatch):
-    run(source, tmp_path / "out", methods=[CONSTANT])
-    newer = {**library_versions(), "pysldl": "99.0"}
-    monkeypatch.setattr(folder, "library_versions", lambda: newer)
-    with pytest.raises(DataError, match=r"another versions? \(pysldl '.*', now '99.0'\)"):
-        run(source, tmp_path / "out", methods=[CONSTANT])
-
-
-def test_results_of_a_method_with_other_parameters_are_refused(source, tmp_path):
-    run(source, tmp_path / "out", methods=[QUICK], folds=[0])
-    with pytest.raises(DataError, match=r"another method quick \(embedding__margin 0.2, now 0.3\)"):
-        run(source, tmp_path / "out", methods=[Method("quick", "SLDL", other_sldl)])
-
-
-def test_results_of_other_data_are_refused(source, tmp_path):
-    run(source, tmp_path / "out", methods=[CONSTANT])
-    (tmp_path / "other").mkdir()
-    with pytest.raises(DataError, match="holds results of other data under the name 'small'"):
-        run(Source(small_file(tmp_path / "other", seed=1)), tmp_path / "out", methods=[CONSTANT])
-
-
-def test_a_folder_of_something_else_is_left_alone(source, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "thesis.tex").write_text("years of work")
-    with pytest.raises(DataError, match="is not empty and holds no results of this command"):
-        run(source, tmp_path / "out", methods=[CONSTANT])
-
-
-def test_damaged_settings_are_an_error_and_damaged_folds_are_drawn_again(source, tmp_path):
-    run(source, tmp_path / "out", methods=[CONSTANT])
-    folds = tmp_path / "out" / "folds" / "small.json"
-    whole = folds.read_text()
-    folds.write_text(whole[:50])
-    with pytest.warns(SLDLWarning, match=r"small.json is damaged; the folds are drawn again"):
-        run(source, tmp_path / "out", methods=[CONSTANT])
-    assert folds.read_text() == whole
-    (tmp_path / "out" / "run.json").write_text("{")
-    with pytest.raises(DataError, match=r"run.json is damaged: move it away"):
-        run(source, tmp_path / "out", methods=[CONSTANT])
-
-
-def test_a_place_that_cannot_be_written_to(source, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"cannot write .*: Not a directory. Choose another --out"):
-        run(source, tmp_path / "file" / "out", methods=[CONSTANT])
-
-
-def test_two_runs_in_one_folder_are_told_apart(source, tmp_path):
-    with locked(tmp_path / "out" / ".lock", wait=False), pytest.raises(DataError, match="another run is writing to"):
-        run(source, tmp_path / "out", methods=[CONSTANT])
-
-
-def test_a_journal_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"cannot (read|write)"):
-        Journal(tmp_path / "file" / "fold-00.jsonl")
 
 
 def test_fewer_rows_than_folds(source, tmp_path):

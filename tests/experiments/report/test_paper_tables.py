@@ -2,24 +2,19 @@
 
 import csv
 import io
-from pathlib import Path
 
-import pytest
-
-from pysldl._utils.files import write_atomically
-from pysldl.exceptions import DataError
 from pysldl.experiments.report.paper_tables import (
     ablation_sentence,
     ablation_table,
     agreement_table,
+    error_bound_table,
     friedman_table,
     published_table,
     result_table,
-    theorem_table,
     time_table,
 )
-from pysldl.experiments.report.tables import Cell, Row, Table, write_table
-from pysldl.experiments.stats.results import ErrorBoundTerms, FoldRecord, Summary, scores_by_metric, summarize
+from pysldl.experiments.stats.error_bound import ErrorBoundTerms
+from pysldl.experiments.stats.results import FoldRecord, Summary, scores_by_metric, summarize
 from pysldl.experiments.stats.significance import Comparison, compare_folds, rank_test
 
 ROWS = [
@@ -60,37 +55,9 @@ def test_one_method_has_no_ranks() -> None:
     assert result_table([row for row in ROWS if row.method == "SLDL"], [], "P@1").footer == ()
 
 
-@pytest.mark.parametrize("text", [r"100%", "a&b", "a_b", "#1", "{x}", "5$", r"a\b", "a^b", "~", "<u>"])
-def test_latex_special_letters_are_escaped(text: str) -> None:
-    latex = Table("t", "t", "c", text, ("v",), (Row(text, (Cell(text),)),)).to_latex()
-    line = latex.splitlines()[8]
-    assert line not in (f"{text} & {text} \\\\",)
-    assert line.count("&") - line.count(r"\&") == 1
-
-
-def test_markdown_keeps_its_columns() -> None:
-    markdown = Table("t", "t", "c", "k", ("v",), (Row("a|b", (Cell("<u>*"),)),)).to_markdown()
-    assert r"| a\|b | \<u>\* |" in markdown
-
-
-@pytest.mark.parametrize(
-    ("cell", "text"),
-    [
-        (Cell(None), "–"),
-        (Cell(-0.5), "−0.50"),
-        (Cell(0.5, signed=True), "+0.50"),
-        (Cell(float("inf"), decimals=4), "∞"),
-        (Cell(1.0, 0.25, decimals=1), "1.0 ± 0.2"),
-        (Cell("yes"), "yes"),
-    ],
-)
-def test_text_of_a_cell(cell: Cell, text: str) -> None:
-    assert cell.text == text
-
-
 def test_ablation_puts_the_reference_last(records: list[FoldRecord]) -> None:
     compared = compare_folds(records, "P@5", "SLDL")
-    table = ablation_table(summarize(records), compared, ["SLDL", "w/o AC", "random", "absent"])
+    table = ablation_table(summarize(records), compared, ["SLDL", "w/o AC", "random", "absent"], "P@5")
     assert table.columns == ("w/o AC", "random", "SLDL")
     assert all(row.cells[1].worse for row in table.rows)
 
@@ -144,25 +111,7 @@ def test_fastest_is_bold_and_terms_have_their_share() -> None:
     assert [cell.best for cell in times.rows[0].cells] == [False, True]
     assert times.rows[1].cells[0].value is None
     assert not times.rows[1].cells[0].best
-    terms = theorem_table([ErrorBoundTerms("x", "SLDL", 1.0, 3.0, 1.5), ErrorBoundTerms("x", "none", 0.0, 0.0, 1.0)])
+    terms = error_bound_table(
+        [ErrorBoundTerms("x", "SLDL", 1.0, 3.0, 1.5), ErrorBoundTerms("x", "none", 0.0, 0.0, 1.0)]
+    )
     assert [row.cells[3].value for row in terms.rows] == [0.25, None]
-
-
-def test_files_are_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    table = result_table(ROWS, WORSE, "P@1")
-    paths = write_table(table, tmp_path / "new" / "tables")
-    assert sorted(path.name for path in paths) == ["results-p-1.csv", "results-p-1.md", "results-p-1.tex"]
-    assert sorted((tmp_path / "new" / "tables").iterdir()) == sorted(paths)
-    before = [path.read_bytes() for path in paths]
-    write_table(table, tmp_path / "new" / "tables")
-    assert [path.read_bytes() for path in paths] == before
-
-
-def test_target_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(DataError, match="folder: is a directory"):
-        write_atomically(tmp_path / "folder", "text")
-    (tmp_path / "file").touch()
-    with pytest.raises(DataError, match="file: cannot be made a folder"):
-        write_atomically(tmp_path / "file" / "below", "text")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]

@@ -1,0 +1,202 @@
+"""The results folder: settings, folds and records of one run, which a later run may only continue.
+
+========================================  ==========================================================
+``run.json``                              protocol, versions, parameters of every method, the runs
+``folds/DATASET.json``                    the fold of every row
+``records/DATASET/fold-03.jsonl``         one line per configuration (:mod:`pysldl.experiments.run.journal`)
+========================================  ==========================================================
+"""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pysldl._utils.files import write_atomically
+from pysldl.datasets import Dataset
+from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.experiments.run.environment import environment, library_versions, run_id
+from pysldl.experiments.run.journal import Record, read_journal
+from pysldl.experiments.run.methods import Method, stored_method
+from pysldl.experiments.run.protocol import Protocol, fingerprint
+
+FORMAT = 2
+
+
+class RunFolder:
+    """One results folder, which may be new; results of another protocol or of other versions are refused."""
+
+    def __init__(self, path: Path, protocol: Protocol) -> None:
+        self.path = path
+        self.protocol = protocol
+
+    @property
+    def lock(self) -> Path:
+        """Lock file of the whole folder."""
+        return self.path / ".lock"
+
+    def journal(self, dataset: str, fold: int) -> Path:
+        """Path of the records of one fold."""
+        return self.path / "records" / dataset / f"fold-{fold:02d}.jsonl"
+
+    def journal_lock(self, dataset: str, fold: int) -> Path:
+        """Lock file of one fold."""
+        return self.path / "records" / dataset / f".fold-{fold:02d}.lock"
+
+    def new_settings(self, methods: Sequence[Method], jobs: int = 1, device: str | None = None) -> dict[str, Any]:
+        """Return what ``run.json`` says of a run that begins now; its id is the only key of ``runs``."""
+        here = environment(jobs, device)
+        return {
+            "format": FORMAT,
+            "protocol": self.protocol.as_json(),
+            "versions": library_versions(),
+            "methods": {method.name: method.parameters() for method in methods},
+            "shown": {method.name: method.description() for method in methods},
+            "runs": {run_id(here): here},
+            "datasets": [],
+        }
+
+    def add_settings(self, settings: Mapping[str, Any]) -> None:
+        """Add methods, runs and data sets to ``run.json``, which may be new; a folder of something else is refused."""
+        stored = self.settings()
+        if stored is None:
+            if self.path.is_dir() and any(entry.name != self.lock.name for entry in self.path.iterdir()):
+                raise DataError(f"{self.path} is not empty and holds no results of this command: choose another --out.")
+            merged = dict(settings)
+        else:
+            merged = stored | {part: stored[part] | settings[part] for part in ("methods", "shown", "runs")}
+            merged["datasets"] = list(dict.fromkeys((*stored["datasets"], *settings["datasets"])))
+        if merged != stored:
+            write_atomically(self.path / "run.json", json.dumps(merged, indent=2) + "\n")
+
+    def require_continuable(self, settings: Mapping[str, Any]) -> None:
+        """Refuse to go on with other settings than those of the folder: the error names both values."""
+        advice = ": choose another --out, or go back to it"
+        if (stored := self.settings()) is not None:
+            require_same_settings(stored, settings, ("format", "protocol", "versions"), str(self.path), advice)
+
+    def settings(self) -> dict[str, Any] | None:
+        """Return what ``run.json`` says, or None where there is none."""
+        return _read_json(self.path / "run.json")
+
+    def stored_folds(self, dataset: str) -> dict[str, Any] | None:
+        """Return what was noted of the rows of a data set and their folds, or None where there is nothing."""
+        return _read_json(self._folds_file(dataset))
+
+    def store_folds(self, dataset: str, folds: Mapping[str, Any]) -> None:
+        """Note the rows of a data set and their folds."""
+        write_atomically(self._folds_file(dataset), json.dumps(folds) + "\n")
+
+    def _folds_file(self, dataset: str) -> Path:
+        return self.path / "folds" / f"{dataset}.json"
+
+    def folds(self, dataset: Dataset) -> NDArray[np.int64]:
+        """Return the fold of every row (n_samples,): as stored, or drawn and stored now."""
+        try:
+            stored = self.stored_folds(dataset.name)
+            fold_of_row = None if stored is None else np.array(stored["fold_of_row"], dtype=np.int64)
+        except (DataError, KeyError, ValueError, OverflowError):
+            file = self._folds_file(dataset.name)
+            warnings.warn(f"{file} is damaged; the folds are drawn again from the seed.", SLDLWarning, stacklevel=2)
+            stored = fold_of_row = None
+        now = fingerprint(dataset)
+        if stored is not None and fold_of_row is not None:
+            if stored.get("fingerprint") != now or fold_of_row.shape != (dataset.n_samples,):
+                raise DataError(
+                    f"{self.path} holds results of other data under the name {dataset.name!r}: choose another --out."
+                )
+            return fold_of_row
+        fold_of_row = self.protocol.fold_of_rows(dataset)
+        content = {"dataset": dataset.name, "fingerprint": now, "fold_of_row": fold_of_row.tolist()}
+        self.store_folds(dataset.name, content)
+        return fold_of_row
+
+    def records(self, dataset: str) -> list[Record]:
+        """Return everything finished so far on one data set."""
+        journals = (self.journal(dataset, fold) for fold in range(self.protocol.n_folds))
+        return [record for journal in journals for record in read_journal(journal)[0]]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Something that could not be run: a method (None: every one) on a data set (None: on any) in a fold."""
+
+    method: str | None
+    dataset: str | None
+    fold: int | None
+    reason: str
+
+    @property
+    def where(self) -> str:
+        """Method and data set in words."""
+        return f"{self.method or 'every method'} on {self.dataset or 'every data set'}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run."""
+
+    folder: RunFolder
+    datasets: list[str]  # that were run, in the order in which they were asked for
+    methods: list[Method]
+    folds: tuple[int, ...]  # that were run
+    failures: list[Failure]
+    n_merged: int = 0  # records that came from other folders
+
+
+def open_run(path: Path) -> Run:
+    """Open the run in a results folder as far as it is finished; its methods need not be registered or installed."""
+    settings = _read_json(path / "run.json")
+    if settings is None:
+        raise DataError(f"{path} holds no results of `sldl reproduce` (there is no run.json in it).")
+    if settings.get("format") != FORMAT:
+        raise DataError(f"{path} holds results of another version of the library: run `sldl reproduce` again.")
+    folder = RunFolder(path, Protocol.from_json(settings["protocol"], str(path)))
+    methods = [stored_method(name, shown) for name, shown in settings["shown"].items()]
+    datasets = [name for name in settings["datasets"] if (path / "records" / name).is_dir()]
+
+    def has_records(fold: int) -> bool:
+        journals = (folder.journal(dataset, fold) for dataset in datasets)
+        return any(journal.is_file() and journal.stat().st_size for journal in journals)
+
+    return Run(folder, datasets, methods, tuple(filter(has_records, range(folder.protocol.n_folds))), [])
+
+
+def require_same_settings(
+    stored: Mapping[str, Any], now: Mapping[str, Any], parts: Sequence[str], where: str, advice: str = ""
+) -> None:
+    """Refuse two settings that differ in one of ``parts``, or in the parameters of a method that both have."""
+    pairs = [(part, stored.get(part), now[part]) for part in parts]
+    known = stored.get("methods", {})
+    pairs += [(f"method {name}", known[name], of_now) for name, of_now in now["methods"].items() if name in known]
+    for what, before, after in pairs:
+        if before != after:
+            raise DataError(f"{where} holds results of another {what} ({_difference(before, after)}){advice}.")
+
+
+def _difference(stored: Any, now: Any) -> str:
+    """The first thing in which two settings differ, with both values."""
+    if isinstance(stored, dict) and isinstance(now, dict):
+        key = next(key for key in (*now, *stored) if stored.get(key) != now.get(key))
+        return f"{key} {stored.get(key)!r}, now {now.get(key)!r}"
+    return f"{stored!r}, now {now!r}"
+
+
+def _read_json(file: Path) -> dict[str, Any] | None:
+    """A JSON object, or None where there is no file."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror or error}.") from error
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise DataError(f"{file} is damaged: move it away to start again, or choose another --out.")
+    return content

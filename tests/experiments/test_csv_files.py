@@ -1,0 +1,35 @@
+"""CSV files of named columns."""
+
+import pytest
+
+from pysldl.exceptions import DataError
+from pysldl.experiments.csv_files import read_csv, write_csv
+
+
+def test_rows_survive_the_file_and_have_their_lines(tmp_path):
+    path = tmp_path / "new" / "rows.csv"
+    write_csv(
+        path, ["name", "value"], [{"name": 'a,"b"', "value": 0.1, "other": 1}, {"name": "two\nlines"}, {"value": None}]
+    )
+    assert path.read_text() == 'name,value\n"a,""b""",0.1\n"two\nlines",\n,\n'
+    assert list(read_csv(path, ["value"])) == [
+        (2, {"name": 'a,"b"', "value": "0.1"}),
+        (4, {"name": "two\nlines", "value": ""}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\n", "has no header; it must have the columns a"),
+        ("b\n1\n", "line 1: the header has no column a; it must have a"),
+        ("a,b,b\n", "line 1: the column b appears twice"),
+        ("a,b\n\n1\n", "line 3: 1 cells where the header has 2"),
+        ('a\n"1\n', "line 2: not valid CSV"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, text, message):
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=message):
+        list(read_csv(path, ["a"]))
