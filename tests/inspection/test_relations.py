@@ -147,7 +147,7 @@ def test_one_label_both_ways():
     finder = RelationFinder(Y)
     everything = plainly(Y)
     for label in range(Y.shape[1]):
-        outgoing, incoming = finder.of(label)
+        outgoing, incoming = finder.of_label(label)
         assert set(outgoing.target.tolist()) == {j for i, j in everything if i == label}
         assert set(incoming.source.tolist()) == {i for i, j in everything if j == label}
         assert (np.diff(outgoing.share_low) <= 0).all() and (np.diff(incoming.share_low) <= 0).all()
@@ -159,11 +159,11 @@ def test_rare_labels_are_left_out():
     assert (counts < 10).any()
     found = RelationFinder(Y).strongest(None, min_count=10)
     assert len(found.source) and counts[found.source].min() >= 10 and counts[found.target].min() >= 10
-    for pairs in RelationFinder(Y).of(int(counts.argmax()), min_count=10):
+    for pairs in RelationFinder(Y).of_label(int(counts.argmax()), min_count=10):
         assert (counts[pairs.source] >= 10).all() and (counts[pairs.target] >= 10).all()
     # A rare label that was asked for is answered, with others that are not rare.
     rare = np.flatnonzero((counts > 0) & (counts < 10)).tolist()
-    assert any(len(RelationFinder(Y).of(label, min_count=10)[0].source) for label in rare)
+    assert any(len(RelationFinder(Y).of_label(label, min_count=10)[0].source) for label in rare)
 
 
 def test_only_among_some_labels():

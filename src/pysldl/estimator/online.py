@@ -16,7 +16,7 @@ from pysldl.backend.threads import single_threaded_blas
 from pysldl.decoding.joint import CodedRows
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.exceptions import DataError, NotOnlineError
-from pysldl.inspection.snippets import excerpts
+from pysldl.inspection.snippets import row_snippets
 from pysldl.preprocessing.frames import is_frame
 from pysldl.preprocessing.labels import (
     as_classes,
@@ -66,7 +66,7 @@ class OnlineLearning(BaseLabelClassifier):
     training_labels_ : csr_array of shape (n_samples, n_labels)
     training_excerpts_ : ndarray of shape (n_samples,)
         Set after the fit by whoever wants explanations to show what the training rows said, see
-        :func:`~pysldl.inspection.snippets.excerpts`; kept up from then on.
+        :func:`~pysldl.inspection.snippets.row_snippets`; kept up from then on.
     """
 
     online: bool
@@ -108,7 +108,7 @@ class OnlineLearning(BaseLabelClassifier):
         )
         if said is not None:
             texts = as_texts(X)
-            more = excerpts(rows if texts is None else texts, self.feature_names_)
+            more = row_snippets(rows if texts is None else texts, self.feature_names_)
             self.training_excerpts_ = np.concatenate([said, more])
         return self
 

@@ -1,4 +1,4 @@
-"""A model that is replaced while it is asked."""
+"""The processes of a service: versions that are replaced under load, workers that die, and stopping."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ def own_model(word_model: Path, tmp_path: Path) -> Path:
 def wait_until(condition: Callable[[], bool], seconds: float = 15) -> None:
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "in vain"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
 
 
