@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from html_cells import cells
 from scipy import sparse, special, stats
 
 from pysldl.datasets import make_asymmetric_multilabel
@@ -13,6 +14,7 @@ from pysldl.inspection.relations import (
     SURE,
     LabelRelation,
     RelationFinder,
+    Relations,
     direction_confidence,
     label_relations,
     share_lower_bound,
@@ -253,3 +255,44 @@ def test_the_readme_shows_what_its_example_prints(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     exec(example, {"__name__": "example"})
     assert shown and "\n".join(shown) in capsys.readouterr().out
+
+
+# Tables
+
+
+@pytest.fixture
+def relations():
+    return Relations(
+        [
+            LabelRelation("cloud", "sky", 40, 90, 38, 400, 0.5, 2.0),
+            LabelRelation(
+                "<i>", "a label with a name that is much longer than any table has room for", 2, 2, 1, 9, 1, 3
+            ),
+        ]
+    )
+
+
+def test_relations_are_a_list(relations):
+    assert relations == list(relations) and len(relations) == 2 and isinstance(relations, list)
+    assert isinstance(relations[0], LabelRelation)
+    assert isinstance(relations[:1], Relations) and relations[:1] == [relations[0]]
+    assert [r.source for r in sorted(relations, key=lambda r: r.source)] == ["<i>", "cloud"]
+
+
+def test_relations_in_a_terminal(relations):
+    header, first, second = str(relations).splitlines()
+    assert header.split() == ["label", "relation", "other", "label", "rows", "of", "share", "sure", "KL", "reverse"]
+    assert first.split() == ["cloud", "implies", "sky", "38", "40", "95%", ">99%", "0.50", "2.00"]
+    assert "..." in second and "is related to" in second and "50%" in second and len(second) < 140
+    assert len(first) == len(header)
+    assert repr(relations) == str(relations)
+    assert str(Relations()) == "no relations"
+
+
+def test_relations_in_a_notebook(relations):
+    rows = cells(relations._repr_html_())
+    assert rows[1] == ["cloud", "implies", "sky", "38", "40", "95%", "", ">99%", "0.50", "2.00"]
+    assert rows[2][0] == "<i>" and "<i>" not in relations._repr_html_()
+    assert "no relations" in Relations()._repr_html_()
+    without = Relations([LabelRelation("cloud", "sky", 40, 90, 38, 400)])
+    assert "KL" not in str(without) and "KL" not in without._repr_html_()

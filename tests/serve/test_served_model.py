@@ -91,3 +91,9 @@ def test_a_folder_that_is_replaced_while_it_is_read(word_model, monkeypatch):
     monkeypatch.setattr(served_model, "read_manifest", lambda path: next(versions))
     with pytest.raises(ModelFormatError, match="replaced 5 times"):
         open_version(word_model)
+
+
+def test_curves_are_thinned_with_both_ends():
+    assert served_model._thinned(np.empty(0)) == []
+    thinned = served_model._thinned(np.arange(10_000))
+    assert len(thinned) == 400 and (thinned[0], thinned[-1]) == (0, 9999)

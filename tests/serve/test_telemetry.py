@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+from pysldl.serve import telemetry
 from pysldl.serve.telemetry import Telemetry
 
 WORKERS = """
@@ -37,19 +38,19 @@ def figures(text: str) -> dict[str, float]:
 
 
 def test_one_process():
-    telemetry = Telemetry()
-    telemetry.rows.inc(3)
-    telemetry.observe("predict", 200, 0.02)
-    telemetry.observe("other", 404, 0.0001)
-    with telemetry.in_flight.track_inprogress():
-        found = figures(telemetry.text("abc"))
+    counters = Telemetry()
+    counters.rows.inc(3)
+    counters.observe("predict", 200, 0.02)
+    counters.observe("other", 404, 0.0001)
+    with counters.in_flight.track_inprogress():
+        found = figures(counters.text("abc"))
     assert found["sldl_rows_total"] == 3 and found["sldl_requests_in_flight"] == 1
     assert found['sldl_requests_total{route="other",status="404"}'] == 1
     assert found['sldl_request_seconds_bucket{le="0.025",route="predict"}'] == 1
     assert found['sldl_request_seconds_bucket{le="0.01",route="predict"}'] == 0
     assert found['sldl_model_info{version="abc"}'] == 1 and found["sldl_resident_bytes"] > 1e6
     assert found["sldl_reloads_total"] == found["sldl_reload_failures_total"] == 0
-    telemetry.forget_worker(1)
+    counters.forget_worker(1)
 
 
 def test_killed_workers_lose_no_count_and_leave_the_gauges(tmp_path):
@@ -61,3 +62,11 @@ def test_killed_workers_lose_no_count_and_leave_the_gauges(tmp_path):
         assert found['sldl_requests_total{route="predict",status="200"}'] == 4000
         assert found['sldl_request_seconds_count{route="predict"}'] == 4000
     assert (before["sldl_requests_in_flight"], after["sldl_requests_in_flight"]) == (4, 0)
+
+
+def test_a_system_that_does_not_tell_its_memory(monkeypatch):
+    def refuse(path):
+        raise OSError
+
+    monkeypatch.setattr(telemetry.Path, "read_text", refuse)
+    assert figures(Telemetry().text("v"))["sldl_resident_bytes"] == 0

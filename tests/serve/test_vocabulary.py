@@ -1,10 +1,13 @@
 """From texts to term counts: plain words, phrases, stems."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pysldl.datasets import Dataset, load_dataset
-from pysldl.serve.vocabulary import TermVocabulary, is_vocabulary, stem
+from pysldl.serve.vocabulary import TermVocabulary, VectorizerFeatures, is_vocabulary, stem, text_features
 
 
 def counted(words: TermVocabulary, terms: list[str], text: str) -> dict[str, float]:
@@ -89,3 +92,28 @@ def test_real_vocabularies(data_dir, name, stems):
 @pytest.mark.data
 def test_image_features_are_no_words(data_dir):
     assert not is_vocabulary(load_dataset("corel16k-s1", data_dir).feature_names.tolist())
+
+
+def test_a_vectorizer_says_which_words_are_behind_its_terms():
+    words = VectorizerFeatures(TfidfVectorizer().fit(["the old sky", "a cloud"]))
+    assert words.transform(["Old sky", "rain"]).shape == (2, 4)
+    assert words.words_by_term("Old OLD sky!") == {"old": ["OLD", "Old"], "sky": ["sky"]}
+    characters = VectorizerFeatures(TfidfVectorizer(analyzer="char", ngram_range=(2, 3)).fit(["sky"]))
+    assert characters.words_by_term("sky") == {} and characters.transform(["sky"]).nnz == 3
+
+
+@pytest.mark.parametrize(
+    ("names", "idf", "weighted", "taken"),
+    [
+        (["sky", "old sky"], None, False, True),
+        (["sky", "old sky"], None, True, False),
+        (["sky", "old sky"], np.ones(2), True, True),
+        (["Cluster1", "Cluster2"], None, False, False),
+        (None, None, False, False),
+    ],
+)
+def test_which_models_take_texts(names, idf, weighted, taken):
+    names = None if names is None else np.array(names)
+    model = SimpleNamespace(vectorizer_=None, feature_names_=names, feature_idf_=idf)
+    assert (text_features(model, weighted=weighted) is not None) is taken
+    assert isinstance(text_features(SimpleNamespace(vectorizer_=object()), weighted=False), VectorizerFeatures)
