@@ -172,6 +172,11 @@ def test_a_worker_that_fails_says_why_and_ends_with_1(forked: None, caplog: pyte
     os.close(supervisor._alive)
 
 
+def test_a_service_that_is_stopped_at_once_ends_without_a_word(serve: Callable[..., Service], word_model: Path) -> None:
+    code, said = serve(word_model, "--workers", "2").stop()  # often before the workers have been forked
+    assert (code, said) == (0, "")
+
+
 def test_workers_that_do_not_end_are_killed() -> None:
     supervisor = server._Supervisor(lambda alive: None, None, None)
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as worker:

@@ -159,7 +159,8 @@ class _Supervisor:
         gc.collect()
         gc.freeze()  # a collection in a worker would write to every object, and so copy the pages that are shared
         for _ in range(n_workers):
-            self._fork()
+            if not self._is_stopping:
+                self._fork()
         while self._processes:
             process, _ = os.wait()
             self._processes.remove(process)
@@ -178,7 +179,8 @@ class _Supervisor:
         code = 1
         try:
             _ignore_stop_signals()  # until the server handles them
-            os.close(self._hold)
+            with suppress(OSError):  # the parent may have closed it just before, to stop
+                os.close(self._hold)
             self._source.refresh(self._telemetry)  # the parent still has the version that it began with
             self._respond(self._alive)
             code = 0
