@@ -21,6 +21,7 @@ from typing import Any
 from data import add_data_options, open_dataset
 from measuring import WorkerError, measured_apart
 from pysldl.cli._model import open_model
+from pysldl.serve.schemas import SparseRow
 from pysldl.serve.served_model import open_version
 from records import add_record_option, write_rows
 
@@ -161,9 +162,10 @@ def library(model: Path, data: Any, n: int, k: int) -> dict[str, float]:
     """One row asked of the library itself, as a worker of the service does it."""
     opened, served = open_model(model), open_version(model)
     X = opened.rows_of(data)[:n]
-    rows = [X[[row]] for row in range(X.shape[0])]
+    parts = [X[[row]] for row in range(X.shape[0])]
+    rows = [SparseRow(list(zip(part.indices.tolist(), part.data.tolist(), strict=True))) for part in parts]
     served.compile_loops()
-    return one_by_one(lambda row: served.predict(row, k, None, None), rows)
+    return one_by_one(lambda row: served.predict([row], k), rows)
 
 
 def peers(names: list[str], dataset: str, data_dir: str | None, folder: Path, n: int, k: int) -> dict[str, Any]:

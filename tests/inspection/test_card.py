@@ -1,6 +1,8 @@
 """The model card: true numbers, honest gaps, and a page that needs nothing but itself."""
 
 import re
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +11,8 @@ from scipy import sparse
 from pysldl import SLDLClassifier, make_sldl
 from pysldl.datasets import make_asymmetric_multilabel, write_npz
 from pysldl.embedding import RandomLabelEmbedding
-from pysldl.exceptions import DataError
-from pysldl.inspection.card import make_card, render_card, write_card
+from pysldl.exceptions import DataError, MissingDependencyError
+from pysldl.inspection.card import HeldOut, make_card, render_card, write_card
 from pysldl.inspection.card.content import flat_parameters
 from pysldl.metrics import evaluate
 from pysldl.metrics.reliability import by_frequency, reliability, reliability_report
@@ -153,3 +155,48 @@ def test_the_command_line_measures_on_other_rows(folder, data, tmp_path, capsys)
 def test_flat_parameters():
     tree = {"alpha": 1.0, "mapping": {"class": "RidgeMapping", "tol": 0.1, "positive": None}}
     assert flat_parameters(tree) == {"alpha": 1.0, "mapping": "RidgeMapping", "mapping.tol": 0.1}
+
+
+def test_limits_of_results_are_said_in_numbers():
+    groups = [
+        {"from": 1, "to": 1, "n_labels": 3, "n_true": 4, "recall": 0.25},
+        {"from": 1000, "to": None, "n_labels": 1, "n_true": 9, "recall": 0.75},
+    ]
+    poor = HeldOut("rows", 10, {}, groups, [{"n": 7, "predicted": 0.9, "observed": 0.3}])
+    assert poor.calibration_error == pytest.approx(0.6) and HeldOut("rows", 0, {}, [], []).calibration_error is None
+    model = SimpleNamespace(
+        label_counts_=np.array([3, 0]),
+        n_features_in_=4,
+        calibration_=None,
+        vectorizer_=object(),
+        embedding_=SimpleNamespace(converged_=False),
+    )
+    manifest = SimpleNamespace(extra={}, created="long ago", library_version="0", n_bytes=5, parameters={})
+    card = make_card("x", model, manifest, poor)
+    assert card.relations is None and card.data["written"] == "long ago by pysldl 0"
+    limits = " ".join(card.limits)
+    assert "near 90% came true in 30% of 7 cases" in limits and "not calibrated" in limits
+    assert (
+        "on a single training row, 25% are among the five best; of those on 1,000 or more training rows, 75%" in limits
+    )
+    assert "do not contain are ignored" in limits and "still falling" in limits
+    assert "keeps no training labels" in render_card(card)
+
+
+def test_a_decoder_without_training_labels_has_no_relations():
+    class Model(SimpleNamespace):
+        def label_relations(self, top):
+            raise DataError("no neighbors")
+
+    model = Model(label_counts_=np.array([3]), n_features_in_=4, calibration_=None)
+    manifest = SimpleNamespace(
+        extra={}, created="2026-01-02T03:04:05+00:00", library_version="0", n_bytes=5, parameters={}
+    )
+    card = make_card("x", model, manifest)
+    assert card.relations is None and card.data["written"].startswith("2026-01-02 03:04 UTC")
+
+
+def test_without_jinja2_the_extra_is_named(card, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingDependencyError, match="pysldl\\[plot\\]"):
+        render_card(card)

@@ -5,8 +5,7 @@ import pytest
 from scipy import sparse
 
 from pysldl.inspection import label_map
-from pysldl.inspection.label_map import make_map
-from pysldl.inspection.map_layout import lay_out
+from pysldl.inspection.label_map import layout, make_map
 from pysldl.inspection.relations import RelationFinder
 
 
@@ -28,7 +27,7 @@ def test_arrows_are_the_strongest_relations(labels, with_vectors):
 
 
 def test_of_very_many_labels_the_most_frequent_are_on_the_map(labels, monkeypatch):
-    monkeypatch.setattr(label_map, "MOST_ON_MAP", 12)
+    monkeypatch.setattr(label_map, "MOST_LABELS", 12)
     found = make_map(RelationFinder(labels), np.random.default_rng(1).normal(size=(30, 4)))
     counts = np.bincount(labels.indices, minlength=30)
     assert found.columns.tolist() == sorted(np.argsort(-counts, kind="stable")[:12].tolist())
@@ -47,14 +46,14 @@ def test_layout_brings_together_what_belongs_together():
     group = np.repeat(np.arange(6), 30)
     source = np.arange(180)
     target = np.array([rng.choice(np.flatnonzero(group == g)) for g in group])
-    places = lay_out(180, source, target)
+    places = layout(180, source, target)
     assert places.shape == (180, 2) and places.min() >= 0 and places.max() <= 1
     apart = np.linalg.norm(places[source] - places[rng.permutation(target)], axis=1).mean()
     assert np.linalg.norm(places[source] - places[target], axis=1).mean() < 0.5 * apart
-    assert np.array_equal(places, lay_out(180, source, target))
+    assert np.array_equal(places, layout(180, source, target))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_layout_of_very_few(n):
     nothing = np.empty(0, dtype=np.int64)
-    assert np.isfinite(lay_out(n, nothing, nothing, np.ones((n, 3)))).all()
+    assert np.isfinite(layout(n, nothing, nothing, np.ones((n, 3)))).all()

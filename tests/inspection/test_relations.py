@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from html_cells import cells
 from scipy import sparse, special, stats
 
 from pysldl.datasets import make_asymmetric_multilabel
@@ -13,6 +14,7 @@ from pysldl.inspection.relations import (
     SURE,
     LabelRelation,
     RelationFinder,
+    Relations,
     direction_confidence,
     label_relations,
     share_lower_bound,
@@ -147,7 +149,7 @@ def test_one_label_both_ways():
     finder = RelationFinder(Y)
     everything = plainly(Y)
     for label in range(Y.shape[1]):
-        outgoing, incoming = finder.of(label)
+        outgoing, incoming = finder.of_label(label)
         assert set(outgoing.target.tolist()) == {j for i, j in everything if i == label}
         assert set(incoming.source.tolist()) == {i for i, j in everything if j == label}
         assert (np.diff(outgoing.share_low) <= 0).all() and (np.diff(incoming.share_low) <= 0).all()
@@ -159,11 +161,11 @@ def test_rare_labels_are_left_out():
     assert (counts < 10).any()
     found = RelationFinder(Y).strongest(None, min_count=10)
     assert len(found.source) and counts[found.source].min() >= 10 and counts[found.target].min() >= 10
-    for pairs in RelationFinder(Y).of(int(counts.argmax()), min_count=10):
+    for pairs in RelationFinder(Y).of_label(int(counts.argmax()), min_count=10):
         assert (counts[pairs.source] >= 10).all() and (counts[pairs.target] >= 10).all()
     # A rare label that was asked for is answered, with others that are not rare.
     rare = np.flatnonzero((counts > 0) & (counts < 10)).tolist()
-    assert any(len(RelationFinder(Y).of(label, min_count=10)[0].source) for label in rare)
+    assert any(len(RelationFinder(Y).of_label(label, min_count=10)[0].source) for label in rare)
 
 
 def test_only_among_some_labels():
@@ -253,3 +255,44 @@ def test_the_readme_shows_what_its_example_prints(tmp_path, monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
     exec(example, {"__name__": "example"})
     assert shown and "\n".join(shown) in capsys.readouterr().out
+
+
+# Tables
+
+
+@pytest.fixture
+def relations():
+    return Relations(
+        [
+            LabelRelation("cloud", "sky", 40, 90, 38, 400, 0.5, 2.0),
+            LabelRelation(
+                "<i>", "a label with a name that is much longer than any table has room for", 2, 2, 1, 9, 1, 3
+            ),
+        ]
+    )
+
+
+def test_relations_are_a_list(relations):
+    assert relations == list(relations) and len(relations) == 2 and isinstance(relations, list)
+    assert isinstance(relations[0], LabelRelation)
+    assert isinstance(relations[:1], Relations) and relations[:1] == [relations[0]]
+    assert [r.source for r in sorted(relations, key=lambda r: r.source)] == ["<i>", "cloud"]
+
+
+def test_relations_in_a_terminal(relations):
+    header, first, second = str(relations).splitlines()
+    assert header.split() == ["label", "relation", "other", "label", "rows", "of", "share", "sure", "KL", "reverse"]
+    assert first.split() == ["cloud", "implies", "sky", "38", "40", "95%", ">99%", "0.50", "2.00"]
+    assert "..." in second and "is related to" in second and "50%" in second and len(second) < 140
+    assert len(first) == len(header)
+    assert repr(relations) == str(relations)
+    assert str(Relations()) == "no relations"
+
+
+def test_relations_in_a_notebook(relations):
+    rows = cells(relations._repr_html_())
+    assert rows[1] == ["cloud", "implies", "sky", "38", "40", "95%", "", ">99%", "0.50", "2.00"]
+    assert rows[2][0] == "<i>" and "<i>" not in relations._repr_html_()
+    assert "no relations" in Relations()._repr_html_()
+    without = Relations([LabelRelation("cloud", "sky", 40, 90, 38, 400)])
+    assert "KL" not in str(without) and "KL" not in without._repr_html_()

@@ -29,13 +29,15 @@ SCRIPT = """
 import sys
 from pathlib import Path
 import pysldl.cli
-from pysldl.serve.server import ModelSource
-model = ModelSource(Path(sys.argv[1])).current
+import pysldl.serve.server
+from pysldl.serve.schemas import RelationsQuery
+from pysldl.serve.served_model import open_version
+model = open_version(Path(sys.argv[1]))
 model.warm_up()
-answer = model.predict(model.features([sys.argv[2]], "text"), 3, None, None)
-assert len(answer[0]["labels"]) == 3, answer
-assert len(model.map()["x"]) == len(model.labels)
-assert model.relations(model.labels[0], 3)["label"] == model.labels[0]
+(found,) = model.predict([sys.argv[2]], 3).predictions
+assert len(found.labels) == 3, found
+assert len(model.map().x) == len(model.labels)
+assert model.relations(RelationsQuery(model.labels[0])).label == model.labels[0]
 print(*[name for name in sys.argv[3:] if name in sys.modules])
 """
 
@@ -44,10 +46,11 @@ def test_relations_of_gaussians_wait_for_no_compiler(word_model: Path) -> None:
     script = """
 import sys
 from pathlib import Path
-from pysldl.serve.server import ModelSource
-model = ModelSource(Path(sys.argv[1])).current
-found = model.relations("sky", 100)
-assert all(one["kl"] > 0 for one in found["incoming"]) and found["incoming"] and model.map()["source"]
+from pysldl.serve.schemas import RelationsQuery
+from pysldl.serve.served_model import open_version
+model = open_version(Path(sys.argv[1]))
+found = model.relations(RelationsQuery("sky", limit=100))
+assert all(one.kl > 0 for one in found.incoming) and found.incoming and model.map().source
 print(*[name for name in ("numba", "sklearn") if name in sys.modules])
 """
     command = [sys.executable, "-c", script, str(word_model)]

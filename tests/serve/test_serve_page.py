@@ -12,12 +12,11 @@ import pytest
 from service_process import Service
 
 from pysldl.inspection.relations import VERBS
-from webdriver import ENTER, Browser
+from webdriver import DOWN, ENTER, ESCAPE, Browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
 ARTEFACTS = Path(os.environ.get("PYSLDL_ARTEFACTS", Path(__file__).parents[2] / "build" / "screenshots"))
-DOWN, ESCAPE = "\ue015", "\ue00c"
 SIZES = {"desk": (1280, 900), "hand": (390, 844)}
 TEXT = "Distant cloud and rain: a rainbow under the old sky."
 

@@ -72,7 +72,7 @@ def fit(
         Print one JSON object.
     """
     from pysldl.cli._data import choose_rows, read_data
-    from pysldl.inspection.snippets import excerpts
+    from pysldl.inspection.snippets import row_snippets
     from pysldl.persistence import save_model
 
     _check_target(model, overwrite)
@@ -101,7 +101,7 @@ def fit(
     if weighted:
         classifier.feature_idf_ = dataset.idf
     if keep_examples:
-        classifier.training_excerpts_ = excerpts(rows.texts if rows.X is None else rows.X, rows.feature_names)
+        classifier.training_excerpts_ = row_snippets(rows.texts if rows.X is None else rows.X, rows.feature_names)
     about = {
         "data": dataset.name,
         "split": part,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
+from rich.table import Table
 
 from pysldl.cli._output import console, facts, note, print_json, table
 from pysldl.cli._reading import Reading
@@ -12,13 +13,14 @@ from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
     from pysldl.cli._model import Features, Model
-    from pysldl.inspection.card.content import HeldOut
-    from pysldl.inspection.relations import LabelRelation
+    from pysldl.inspection.card import HeldOut
+    from pysldl.inspection.relations import Relations
+    from pysldl.persistence import Manifest
 
 __all__ = ["inspect", "relations_table"]
 
 LABELS_SHOWN = 30
-RELATIONS_OF_A_LABEL = 10
+NUMBERS = ("rows", "of", "share", "sure", "KL", "reverse")
 
 
 def inspect(
@@ -45,18 +47,18 @@ def inspect(
     model : Path
         Folder that `sldl fit` wrote.
     labels : bool
-        Also the labels and how often each occurred in training, most frequent first (in JSON all of them).
+        Also show the labels and their numbers of training examples, most frequent first (in JSON all of them).
     relations : int
         Also show N directed relations between labels, strongest first, with the share of rows and how sure the
         direction is.
     label : str, optional
-        Also one label: its frequency, and the strongest relations from and to it.
+        Also show one label: its frequency, and the strongest relations from and to it.
     card : Path, optional
         Write a model card, one HTML page that needs no network: data, settings, quality on held-out rows by label
         frequency, calibration, strongest relations, known limits.
     data : str, optional
-        Rows to measure the quality on for the card: a file, or a name of the catalog. Default: the left-out rows of
-        the training set, which a calibrated model remembers.
+        Rows to measure the quality on for the card: a file, or a name of the catalog. Default: held-out training rows,
+        whose results a calibrated model keeps.
     split : str, optional
         Only the rows of this split of the data. Default: test where there is such a split, else all.
     features : {"auto", "raw", "tfidf"}
@@ -65,12 +67,34 @@ def inspect(
     json : bool
         Print one JSON object.
     """
-    from pysldl.persistence import load_model, read_manifest
+    from pysldl.persistence import read_manifest
 
     if data is not None and card is None:
         raise DataError("--data is for the model card: give --card FILE, or use sldl evaluate.")
-    manifest = read_manifest(model)
-    result: dict[str, Any] = {
+    result = _facts(model, read_manifest(model))
+    found = _ask_model(model, result, labels, relations, label)
+    if card is not None:
+        _write_card(model, card, data, split, features, reading)
+        result["card"] = str(card)
+    if json:
+        print_json(result | {key: [relation.to_dict() for relation in some] for key, some in found.items()})
+    else:
+        _print(result, found)
+    return 0
+
+
+def relations_table(title: str, relations: "Relations", **extra: list[str]) -> Table:
+    """Return directed relations as a table, one per row, with further columns if given."""
+    made = table(title, *relations.columns, *extra, numbers=NUMBERS)
+    for row, *more in zip(relations.rows(), *extra.values(), strict=True):
+        cells = [f"{cell:.2f}" if isinstance(cell, float) else escape(str(cell)) for cell in row]
+        made.add_row(*cells, *more)
+    return made
+
+
+def _facts(model: Path, manifest: "Manifest") -> dict[str, Any]:
+    """Return what the manifest says."""
+    return {
         "model": str(model),
         "class": manifest.model_class,
         "format_version": manifest.format_version,
@@ -83,54 +107,35 @@ def inspect(
         "fitted_on": manifest.extra,
         "parameters": manifest.parameters,
     }
-    found: dict[str, list[LabelRelation]] = {}
-    if labels or relations or label is not None:
-        classifier = load_model(model)
-        if labels:
-            order = (-classifier.label_counts_).argsort(kind="stable")
-            result["labels"] = {str(classifier.label_names_[i]): int(classifier.label_counts_[i]) for i in order}
-        if (relations or label is not None) and not hasattr(classifier, "label_relations"):
-            raise DataError(
-                f"{model}: a {manifest.model_class} knows no relations between labels. The presets of SLDL do, such as "
-                "`sldl fit --preset paper`."
-            )
-        if relations:
-            found["relations"] = classifier.label_relations(relations)
-        if label is not None:
-            column = classifier.label_column(label)
-            found["label_relations"] = classifier.label_relations(RELATIONS_OF_A_LABEL, label=label)
-            result["label"] = {"name": label, "column": column, "count": int(classifier.label_counts_[column])}
-    if card is not None:
-        _write_card(model, card, data, split, features, reading)
-        result["card"] = str(card)
-    if json:
-        print_json(result | {key: [relation.to_dict() for relation in some] for key, some in found.items()})
-    else:
-        _print(result, found)
-    return 0
 
 
-def relations_table(title: str, relations: "list[LabelRelation]", **extra: list[str]) -> Any:
-    """Directed relations, one a row, with further columns if given."""
-    from pysldl.inspection.relations import sure_text
+def _ask_model(
+    model: Path, result: dict[str, Any], labels: bool, relations: int, label: str | None
+) -> "dict[str, Relations]":
+    """Add the labels, or one label, to the result; return the relations that were asked for."""
+    from pysldl.inspection.relations import TOP_OF_LABEL
+    from pysldl.persistence import load_model
 
-    numbers = ("rows", "of", "share", "sure")
-    divergences = ("KL", "reverse") if all(relation.kl is not None for relation in relations) else ()
-    columns = ("label", "relation", "other label", *numbers, *divergences, *extra)
-    made = table(title, *columns, numbers=(*numbers, *divergences))
-    for position, relation in enumerate(relations):
-        made.add_row(
-            escape(relation.source),
-            relation.verb,
-            escape(relation.target),
-            str(relation.n_both),
-            str(relation.n_source),
-            f"{relation.share:.0%}",
-            sure_text(relation.confidence),
-            *((f"{relation.kl:.2f}", f"{relation.kl_reverse:.2f}") if divergences else ()),
-            *(values[position] for values in extra.values()),
+    if not (labels or relations or label is not None):
+        return {}
+    found = {}
+    classifier = load_model(model)
+    counts = classifier.label_counts_
+    if labels:
+        order = (-counts).argsort(kind="stable")
+        result["labels"] = {str(classifier.label_names_[i]): int(counts[i]) for i in order}
+    if (relations or label is not None) and not hasattr(classifier, "label_relations"):
+        raise DataError(
+            f"{model}: a {result['class']} knows no relations between labels. The presets of SLDL do, such as "
+            "`sldl fit --preset paper`."
         )
-    return made
+    if relations:
+        found["relations"] = classifier.label_relations(relations)
+    if label is not None:
+        column = classifier.label_column(label)
+        found["label_relations"] = classifier.label_relations(TOP_OF_LABEL, label=label)
+        result["label"] = {"name": label, "column": column, "count": int(counts[column])}
+    return found
 
 
 def _write_card(
@@ -140,19 +145,16 @@ def _write_card(
     from pysldl.inspection.card import make_card, write_card
 
     opened = open_model(model)
-    held_out = None if data is None else _measured(opened, data, split, features, reading)
-    name = model.resolve().name
-    write_card(make_card(name, opened.classifier, opened.manifest, held_out), target)
+    held_out = None if data is None else _measure(opened, data, split, features, reading)
+    write_card(make_card(model.resolve().name, opened.classifier, opened.manifest, held_out), target)
     note(f"wrote {target}")
 
 
-def _measured(
-    opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None
-) -> "HeldOut":
-    """The quality of a model on rows of a data set."""
+def _measure(opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None) -> "HeldOut":
+    """Return the quality of a model on rows of a data set."""
     from pysldl.cli._data import choose_rows, read_data
     from pysldl.estimator.calibration import LABELS_PER_ROW
-    from pysldl.inspection.card.content import HeldOut
+    from pysldl.inspection.card import HeldOut
     from pysldl.metrics.reliability import reliability_report
 
     classifier = opened.classifier
@@ -162,16 +164,14 @@ def _measured(
     k = min(LABELS_PER_ROW, len(classifier.label_names_))
     labels, scores = classifier.predict_topk(opened.rows_of(rows, features), k)
     calibration = classifier.calibration_
-    summary = reliability_report(
-        labels, scores, truth.Y, None if calibration is None else lambda *_: calibration.probability
-    )
+    learn = None if calibration is None else lambda *_: calibration.probability
     which = f"rows of {dataset.name}, split {part}"
     if opened.was_fitted_on(dataset.name, part):
         which += ", WHICH THE MODEL WAS FITTED ON: the figures say nothing about new rows"
-    return HeldOut.from_summary(summary, truth.counts, which)
+    return HeldOut.from_summary(reliability_report(labels, scores, truth.Y, learn), truth.counts, which)
 
 
-def _print(result: dict[str, Any], found: "dict[str, list[LabelRelation]]") -> None:
+def _print(result: dict[str, Any], found: "dict[str, Relations]") -> None:
     from pysldl._utils.memory import format_bytes
     from pysldl.inspection.card.content import flat_parameters
 

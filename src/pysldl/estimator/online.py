@@ -16,7 +16,7 @@ from pysldl.decoding.joint import CodedRows
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import DataError
-from pysldl.inspection.snippets import excerpts
+from pysldl.inspection.snippets import row_snippets
 from pysldl.preprocessing.frames import is_frame
 from pysldl.preprocessing.labels import as_classes, indicator_of_names
 from pysldl.preprocessing.text import as_texts
@@ -48,7 +48,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
     training_labels_ : csr_array of shape (n_samples, n_labels)
     training_excerpts_ : ndarray of shape (n_samples,)
         Set after the fit by whoever wants explanations to show what the training rows said, see
-        :func:`~pysldl.inspection.snippets.excerpts`; kept up from then on.
+        :func:`~pysldl.inspection.snippets.row_snippets`; kept up from then on.
     """
 
     online: bool
@@ -86,7 +86,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
         )
         if said is not None:
             texts = as_texts(X)
-            more = excerpts(rows if texts is None else texts, self.feature_names_)
+            more = row_snippets(rows if texts is None else texts, self.feature_names_)
             self.training_excerpts_ = np.concatenate([said, more])
         return self
 

@@ -1,4 +1,4 @@
-"""Where the labels lie on the map, and the arrows between them."""
+"""A map of the labels: related ones lie close together, and arrows show the strongest relations."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.inspection.map_layout import lay_out
 from pysldl.inspection.relations import RelationFinder
 
-__all__ = ["LabelMap", "make_map"]
+__all__ = ["LabelMap", "layout", "make_map"]
 
 ARROWS_PER_LABEL = 3
-# More than a page can draw, or an eye can tell apart, are not on the map; the search finds them all the same.
-MOST_ON_MAP = 50_000
+MOST_LABELS = 50_000  # a page can draw, and people can tell apart
+STEPS = 200
+N_REPELLING = 6
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LabelMap:
     Attributes
     ----------
     columns : ndarray of shape (n_shown,)
-        The labels: all, or the most frequent where there are very many.
+        The labels: all, or the most frequent ones of very many.
     places : ndarray of shape (n_shown, 2), float32
     source, target : ndarrays of shape (n_arrows,)
         Positions in ``columns``.
@@ -38,19 +38,88 @@ class LabelMap:
     strength: NDArray[np.float64]
 
 
-def make_map(finder: RelationFinder, vectors: NDArray[Any] | None = None) -> LabelMap:
-    """Place the labels, each near those it is most strongly related to.
+def make_map(finder: RelationFinder, vectors: NDArray[np.floating] | None = None) -> LabelMap:
+    """Return a map that places each label near those it is most strongly related to.
 
     Parameters
     ----------
     finder : RelationFinder
     vectors : ndarray of shape (n_labels, n_components), optional
-        Codes of the labels, which say where to begin.
+        Codes of the labels, from which the layout starts.
     """
     columns = np.arange(len(finder.counts))
-    if len(columns) > MOST_ON_MAP:
-        columns = np.sort(np.argsort(-finder.counts, kind="stable")[:MOST_ON_MAP])
+    if len(columns) > MOST_LABELS:
+        columns = np.sort(np.argsort(-finder.counts, kind="stable")[:MOST_LABELS])
     arrows = finder.strongest(ARROWS_PER_LABEL, columns=columns if len(columns) < len(finder.counts) else None)
     source, target = np.searchsorted(columns, arrows.source), np.searchsorted(columns, arrows.target)
-    places = lay_out(len(columns), source, target, None if vectors is None else vectors[columns])
+    places = layout(len(columns), source, target, None if vectors is None else vectors[columns])
     return LabelMap(columns, places, source, target, arrows.share_low)
+
+
+def layout(
+    n: int,
+    source: NDArray[np.integer],
+    target: NDArray[np.integer],
+    vectors: NDArray[np.floating] | None = None,
+) -> NDArray[np.float32]:
+    """Return places of ``n`` points in the unit square by a force-directed layout.
+
+    Pairs attract each other, and every point is repelled by a few random others, so that a step takes time in
+    proportion to the points and the pairs. The same input gives the same map.
+
+    Parameters
+    ----------
+    n : int
+    source, target : ndarrays of int of shape (n_pairs,)
+        Pairs that attract each other.
+    vectors : ndarray of shape (n, n_components), optional
+        The layout starts from their first two principal components.
+
+    Returns
+    -------
+    ndarray of shape (n, 2), float32
+    """
+    rng = np.random.default_rng(0)
+    places = (_start(n, vectors, rng) * np.sqrt(n)).astype(np.float32)
+    degree = np.maximum(np.bincount(source, minlength=n) + np.bincount(target, minlength=n), 1)[:, None]
+    for step in range(STEPS):
+        pull = places[target] - places[source]
+        force = (_sum_by(source, pull, n) - _sum_by(target, pull, n)) / degree
+        force = (0.3 * force + 0.6 * _repulsion(places, rng)).astype(np.float32) - np.float32(0.004) * places
+        length = np.linalg.norm(force, axis=1, keepdims=True)
+        places += np.float32(1.0 - step / STEPS) * force * np.minimum(1.0, 0.5 / np.maximum(length, 1e-9))
+    return _in_unit_square(places)
+
+
+def _start(n: int, vectors: NDArray[np.floating] | None, rng: np.random.Generator) -> NDArray[np.float64]:
+    noise = rng.normal(size=(n, 2))
+    if vectors is None or min(vectors.shape) < 2:
+        return 0.3 * noise
+    centered = np.asarray(vectors, dtype=np.float64) - np.mean(vectors, axis=0)
+    _, axes = np.linalg.eigh(centered.T @ centered)
+    start: NDArray[np.float64] = centered @ axes[:, [-1, -2]]
+    # The solver leaves the sign of an axis open; the largest entry decides it, so that maps can be compared.
+    start *= np.sign(start[np.abs(start).argmax(axis=0), [0, 1]])
+    return np.asarray(0.3 * start / np.maximum(start.std(axis=0), 1e-12) + 0.01 * noise)
+
+
+def _repulsion(places: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Return the force of a few random other points on each point, smaller from far away, of shape (n, 2)."""
+    others = rng.integers(len(places), size=(len(places), N_REPELLING), dtype=np.int32)
+    x, y = places[:, 0], places[:, 1]
+    to_x, to_y = x[:, None] - x[others], y[:, None] - y[others]
+    near = 1.0 / (np.float32(0.05) + to_x**2 + to_y**2)
+    return np.stack([(to_x * near).sum(axis=1), (to_y * near).sum(axis=1)], axis=1)
+
+
+def _sum_by(group: NDArray[np.integer], values: NDArray[Any], n: int) -> NDArray[np.float64]:
+    return np.stack([np.bincount(group, weights=values[:, axis], minlength=n) for axis in (0, 1)], axis=1)
+
+
+def _in_unit_square(places: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the places in a disc: most keep their distances, and outliers are moved toward the center."""
+    centered = places - np.median(places, axis=0)
+    distance = np.linalg.norm(centered, axis=1, keepdims=True)
+    relative = distance / max(float(np.percentile(distance, 90)), 1e-9)
+    radius = 0.5 * relative / (1.0 + relative**4) ** 0.25
+    return np.asarray(0.5 + centered / np.maximum(distance, 1e-9) * radius, dtype=np.float32)

@@ -1,11 +1,10 @@
 """Directed relations between labels: "cloud implies sky", with the counts behind it and how sure the direction is.
 
 Two labels are related where they share more training rows than chance would bring together. The relation points
-from the rarer label to the more frequent one, because that is the direction in which more of the rows carry the other
-label as well: P(target | source) > P(source | target). How sure that is follows from the counts. Where a model has
-Gaussians, the divergences both ways stand beside it; they decide only where both labels are equally frequent. On
-synthetic labels with known implications the counts are right more often than the divergences
-(``benchmarks/planted.py``).
+from the rarer label to the more frequent one, because in that direction a larger share of the rows carries the other
+label as well: P(target | source) > P(source | target). How sure that is follows from the counts. The divergences of
+Gaussian labels are reported beside it and decide only between equally frequent labels: on synthetic labels with known
+implications the counts are right more often (``benchmarks/planted.py``).
 """
 
 import math
@@ -20,11 +19,13 @@ from scipy import sparse
 
 from pysldl.backend.exact import COMPILED_SIZE
 from pysldl.backend.gaussian_pairs import kl_of_pairs
-from pysldl.inspection.display import bar, html_table, text_table
+from pysldl.inspection.display import Cell, bar, html_table, text_table
 
 __all__ = [
     "MIN_COUNT",
     "SURE",
+    "TOP",
+    "TOP_OF_LABEL",
     "VERBS",
     "LabelRelation",
     "RelatedPairs",
@@ -40,29 +41,34 @@ __all__ = [
 Verb = Literal["implies", "often comes with", "is related to"]
 VERBS: tuple[Verb, ...] = ("implies", "often comes with", "is related to")
 
-# Labels on fewer training rows are left out.
-MIN_COUNT = 2
-# A direction is called sure from this confidence on.
-SURE = 0.95
-# "Implies": at least this share of the rows, and no less than the second with 95 % confidence. See LabelRelation.verb.
+MIN_COUNT = 2  # labels on fewer training rows are left out
+TOP = 20  # relations of a model that are shown
+TOP_OF_LABEL = 10  # relations from, and to, one label that are shown
+SURE = 0.95  # the confidence from which a direction is called sure
+# The share of the rows that a verb takes, and the lower bound of that share; see LabelRelation.verb.
 IMPLIES_SHARE, IMPLIES_BOUND = 0.8, 0.5
 OFTEN_SHARE, OFTEN_BOUND = 0.5, 0.3
-NORMAL_95 = 1.6448536269514722  # 95 % of the standard normal distribution lie below
+NORMAL_95 = 1.6448536269514722  # the 95 % quantile of the standard normal distribution
 
 
 def direction_confidence(n_source: Any, n_target: Any, n_both: Any) -> NDArray[np.float64]:
-    """Probability that P(target | source) exceeds P(source | target), given training counts.
+    """Return the probability that P(target | source) exceeds P(source | target), given training counts.
 
     Both shares have the same numerator, so the question is which label is more frequent, and only rows with exactly one
     of the two can tell: ``b`` with the source alone and ``c`` with the target alone (McNemar's test). With a uniform
     prior the probability that the target is the more frequent one is a tail of Beta(b + 1, c + 1); this is its normal
     approximation, Phi((c - b) / sqrt(b + c + 1)), which is within 0.011 of it for all counts and within 0.006 where it
-    is 0.9 or more. Labels that never share a row have no direction: 0.5.
+    is 0.9 or more.
 
     Parameters
     ----------
     n_source, n_target, n_both : int or arrays of int
         Training rows with the one, the other, and both labels.
+
+    Returns
+    -------
+    ndarray of float64
+        0.5 for labels that never share a row.
 
     Examples
     --------
@@ -78,8 +84,10 @@ def direction_confidence(n_source: Any, n_target: Any, n_both: Any) -> NDArray[n
 
 
 def share_lower_bound(n_both: Any, n_source: Any) -> NDArray[np.float64]:
-    """Lower bound of the share ``n_both / n_source``: the true share is higher with 95 % confidence (Wilson score).
+    """Return the lower bound of the share ``n_both / n_source`` with 95 % confidence (Wilson score interval).
 
+    Examples
+    --------
     Two rows of two support much less than two hundred of two hundred:
 
     >>> share_lower_bound([2, 20, 200], [2, 20, 200]).round(2)
@@ -94,7 +102,7 @@ def share_lower_bound(n_both: Any, n_source: Any) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class LabelRelation:
-    """How ``source`` relates to ``target``, which is more frequent.
+    """A relation from one label to a more frequent one.
 
     Attributes
     ----------
@@ -150,7 +158,7 @@ class LabelRelation:
         return "is related to"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything there is to say, for JSON."""
+        """Return the counts and what follows from them, for JSON."""
         return asdict(self) | {
             "verb": self.verb,
             "share": self.share,
@@ -167,65 +175,53 @@ class LabelRelation:
 
 
 class Relations(list[LabelRelation]):
-    """A list of relations that shows itself as a table, in a terminal and in a notebook."""
+    """A list of relations that prints as a table, in a terminal and in a notebook."""
 
     def __getitem__(self, at: Any) -> Any:
         found = super().__getitem__(at)
         return Relations(found) if isinstance(at, slice) else found
 
-    def __str__(self) -> str:
-        if not self:
-            return "no relations"
-        columns = ("label", "relation", "other label", "rows", "of", "share", "sure", *self._divergence_names())
-        return text_table(
-            columns,
-            [
-                (
-                    r.source,
-                    r.verb,
-                    r.target,
-                    r.n_both,
-                    r.n_source,
-                    f"{r.share:.0%}".rjust(len("share")),
-                    sure_text(r.confidence).rjust(len(">99%")),
-                    *self._divergences(r),
-                )
-                for r in self
-            ],
-        )
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a table; divergences only where all relations have them."""
+        names = ("label", "relation", "other label", "rows", "of", "share", "sure")
+        return names if any(relation.kl is None for relation in self) else (*names, "KL", "reverse")
 
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        if not self:
-            return "<p>no relations</p>"
-        columns = ("label", "relation", "other label", "rows with both", "share", "", "direction sure")
-        rows = [
+    def rows(self) -> list[tuple[Cell, ...]]:
+        """Return the cells of a table, one tuple per relation."""
+        n_columns = len(self.columns)
+        return [
             (
                 r.source,
                 r.verb,
                 r.target,
-                f"{r.n_both} of {r.n_source}",
+                r.n_both,
+                r.n_source,
                 f"{r.share:.0%}",
-                bar(r.share, 1.0),
                 sure_text(r.confidence),
-                *self._divergences(r),
-            )
+                r.kl,
+                r.kl_reverse,
+            )[:n_columns]
             for r in self
         ]
+
+    def __str__(self) -> str:
+        return text_table(self.columns, self.rows()) if self else "no relations"
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        if not self:
+            return "<p>no relations</p>"
         title = "Directed relations: rows of a label that also carry another, more frequent one"
-        return html_table(title, (*columns, *self._divergence_names()), rows)
-
-    def _divergence_names(self) -> tuple[str, ...]:
-        return () if any(r.kl is None for r in self) else ("KL", "reverse")
-
-    def _divergences(self, relation: LabelRelation) -> tuple[float | None, ...]:
-        return (relation.kl, relation.kl_reverse) if self._divergence_names() else ()
+        bars = [bar(relation.share, 1.0) for relation in self]
+        rows = [(*row[:6], drawn, *row[6:]) for row, drawn in zip(self.rows(), bars, strict=True)]
+        return html_table(title, (*self.columns[:6], "", *self.columns[6:]), rows)
 
 
 class RelatedPairs(NamedTuple):
-    """Relations as columns of numbers: labels by their columns, and the rows they share."""
+    """Relations as arrays of shape (n_relations,): columns of the labels, shared rows, lower bound of the share."""
 
     source: NDArray[np.int64]
     target: NDArray[np.int64]
@@ -233,18 +229,18 @@ class RelatedPairs(NamedTuple):
     share_low: NDArray[np.float64]
 
     def take(self, which: Any) -> "RelatedPairs":
-        """Some of the pairs, by position, mask or slice."""
+        """Return some of the pairs, by position, mask or slice."""
         return RelatedPairs(*(column[which] for column in self))
 
 
 class RelationFinder:
-    """Finds the directed relations between labels: for the estimator, the command, the model card and the service.
+    """Finds directed relations between labels, for the estimator, the command, the model card and the service.
 
-    Two labels are related where they share more training rows than chance would bring together: with 95 % confidence,
-    the share of the rarer label's rows that carry the other is above that of all rows. The relation points to the more
-    frequent label; where both are equally frequent, to the one with the smaller divergence if there
-    are Gaussians, else to the later column. The strongest relation is the one with the highest lower bound of the share
-    of rows; among equals the rarer target comes first. Time follows the pairs of labels that share a row.
+    Two labels are related where, with 95 % confidence, the share of the rarer label's rows that carry the other is
+    above that of all rows. The relation points to the more frequent label; where both are equally frequent, in the
+    direction of the smaller divergence if there are Gaussians, else to the later column. The strongest relation has the
+    highest lower bound of the share of rows; among equals the rarer target comes first. Time is in proportion to the
+    pairs of labels that share a row.
 
     Parameters
     ----------
@@ -252,6 +248,13 @@ class RelationFinder:
         Training labels.
     means, log_variances : ndarrays of shape (n_labels, n_components), optional
         The learned Gaussians.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_labels,)
+        Training rows of every label.
+    n_rows : int
+        All training rows.
     """
 
     def __init__(
@@ -263,15 +266,10 @@ class RelationFinder:
         self._Y = sparse.csr_array((ones, Y.indices, Y.indptr), shape=Y.shape)
         self._gaussians = None if means is None or log_variances is None else (means, log_variances)
 
-    @property
-    def has_gaussians(self) -> bool:
-        """Whether there are divergences to show."""
-        return self._gaussians is not None
-
     def strongest(
         self, per_label: int | None = 1, min_count: int = MIN_COUNT, columns: NDArray[np.int64] | None = None
     ) -> RelatedPairs:
-        """Of every label its ``per_label`` strongest relations to more frequent labels; the strongest of all first.
+        """Return the ``per_label`` strongest relations of every label to more frequent ones; strongest first.
 
         Parameters
         ----------
@@ -295,10 +293,15 @@ class RelationFinder:
             found = found.take(order[rank < per_label])
         return self._sorted(found)
 
-    def of(self, label: int, min_count: int = MIN_COUNT) -> tuple[RelatedPairs, RelatedPairs]:
-        """The relations from one label to more frequent ones, and those from rarer ones to it; strongest first.
+    def of_label(self, label: int, min_count: int = MIN_COUNT) -> tuple[RelatedPairs, RelatedPairs]:
+        """Return the relations of one label to more frequent ones, and those of rarer ones to it; strongest first.
 
-        ``min_count`` leaves out other labels on fewer training rows.
+        Parameters
+        ----------
+        label : int
+            Column of the label.
+        min_count : int
+            Other labels on fewer training rows are left out.
         """
         rows = self._rows_of_label.indices[slice(*self._rows_of_label.indptr[label : label + 2])]
         together = np.bincount(self._Y[rows].indices, minlength=len(self.counts))
@@ -311,8 +314,8 @@ class RelationFinder:
             self._sorted(self._related(others, own, n_both)),
         )
 
-    def relations(self, pairs: RelatedPairs, names: Sequence[str] | NDArray[Any]) -> Relations:
-        """The pairs with names, counts and divergences."""
+    def named(self, pairs: RelatedPairs, names: Sequence[str] | NDArray[Any]) -> Relations:
+        """Return pairs as relations with names, counts and divergences."""
         n = len(pairs.source)
         forward = backward = [None] * n
         if self._gaussians is not None:
@@ -341,7 +344,7 @@ class RelationFinder:
     def _related(
         self, source: NDArray[np.int64], target: NDArray[np.int64], n_both: NDArray[np.int64], min_count: int = 0
     ) -> RelatedPairs:
-        """Those of the pairs that are related and point from source to target."""
+        """Return those of the pairs that are related and point from source to target."""
         n_source, n_target = self.counts[source], self.counts[target]
         kept = (n_source <= n_target) & (source != target) & (n_source >= min_count)
         bound = share_lower_bound(n_both, n_source)
@@ -351,16 +354,15 @@ class RelationFinder:
         return RelatedPairs(source, target, n_both, bound).take(kept)
 
     def _tie_points_forward(self, source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether pairs of equally frequent labels point from source to target."""
+        """Return whether pairs of equally frequent labels point from source to target."""
         if self._gaussians is None:
             return source < target
         first, second = np.minimum(source, target), np.maximum(source, target)
-        there = self._divergences(first, second)
-        to_second = there <= self._divergences(second, first)
-        return to_second == (source < target)
+        to_second = self._divergences(first, second) <= self._divergences(second, first)
+        return np.asarray(to_second == (source < target))
 
     def _divergences(self, source: NDArray[np.int64], target: NDArray[np.int64]) -> NDArray[np.float64]:
-        """KL(source ‖ target) of pairs, in parts so small that none waits for a compiler; the bits are the same."""
+        """Return KL(source ‖ target) of pairs, in parts so small that NumPy computes them without a compiler."""
         assert self._gaussians is not None
         means, log_variances = self._gaussians
         step = max(1, (COMPILED_SIZE - 1) // max(means.shape[1], 1))
@@ -381,12 +383,12 @@ def label_relations(
     means: NDArray[Any] | None = None,
     log_variances: NDArray[Any] | None = None,
     *,
-    top: int | None = 20,
+    top: int | None = TOP,
     per_label: int = 1,
     min_count: int = MIN_COUNT,
     of: int | None = None,
 ) -> Relations:
-    """The strongest directed relations between labels; see :class:`RelationFinder`.
+    """Return the strongest directed relations between labels; see :class:`RelationFinder`.
 
     Parameters
     ----------
@@ -412,16 +414,16 @@ def label_relations(
     """
     finder = RelationFinder(Y, means, log_variances)
     if of is None:
-        return finder.relations(finder.strongest(per_label, min_count).take(slice(top)), names)
-    outgoing, incoming = finder.of(of, min_count)
-    return Relations(
-        [*finder.relations(outgoing.take(slice(top)), names), *finder.relations(incoming.take(slice(top)), names)]
-    )
+        return finder.named(finder.strongest(per_label, min_count).take(slice(top)), names)
+    both_ways = finder.of_label(of, min_count)
+    return Relations(found for pairs in both_ways for found in finder.named(pairs.take(slice(top)), names))
 
 
 def sure_text(confidence: float) -> str:
-    """A confidence in percent; what is nearly certain is not called certain.
+    """Return a confidence in percent, at most ">99%".
 
+    Examples
+    --------
     >>> sure_text(0.9991), sure_text(0.83)
     ('>99%', '83%')
     """
@@ -429,5 +431,5 @@ def sure_text(confidence: float) -> str:
 
 
 def _erfc(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    # SciPy's waits for scipy.linalg, which a service does not load before its first answer.
+    # SciPy's loads scipy.linalg, which takes too long before the first response of a service.
     return np.asarray(np.vectorize(math.erfc, otypes=[np.float64])(values))

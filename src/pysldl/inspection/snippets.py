@@ -1,4 +1,4 @@
-"""What a training row said, in a few words: the beginning of its text, or its heaviest terms."""
+"""A short text for a training row: the beginning of its text, or its terms with the largest values."""
 
 from typing import Any
 
@@ -6,20 +6,25 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["excerpts", "heaviest_names"]
+__all__ = ["row_snippets", "top_terms"]
 
-LONGEST = 300
-TERMS = 12
+MAX_LENGTH = 300
+N_TERMS = 12
 
 
-def excerpts(X: Any, feature_names: NDArray[Any] | None) -> NDArray[np.object_]:
-    """One line a row, of shape (n_rows,).
+def row_snippets(X: Any, feature_names: NDArray[Any] | None) -> NDArray[np.object_]:
+    """Return one line per row, of shape (n_rows,).
 
     Parameters
     ----------
     X : sequence of str, or csr_array of shape (n_rows, n_features)
     feature_names : ndarray of shape (n_features,), optional
-        Without names features say nothing, and the lines are empty.
+        Without names, rows of features give empty lines.
+
+    Examples
+    --------
+    >>> row_snippets(["Two  rooks\\nagainst a queen"], None).tolist()
+    ['Two rooks against a queen']
     """
     if not hasattr(X, "shape") or np.ndim(X) == 1:
         return np.array([_beginning(text) for text in X], dtype=np.object_)
@@ -27,15 +32,15 @@ def excerpts(X: Any, feature_names: NDArray[Any] | None) -> NDArray[np.object_]:
         return np.full(X.shape[0], "", dtype=np.object_)
     X = sparse.csr_array(X)
     rows = (slice(X.indptr[row], X.indptr[row + 1]) for row in range(X.shape[0]))
-    return np.array([heaviest_names(X.indices[row], X.data[row], feature_names) for row in rows], dtype=np.object_)
+    return np.array([top_terms(X.indices[row], X.data[row], feature_names) for row in rows], dtype=np.object_)
 
 
-def heaviest_names(columns: NDArray[np.integer], values: NDArray[Any], feature_names: NDArray[Any]) -> str:
-    """The names of the largest values, largest first."""
-    heaviest = np.argsort(-values, kind="stable")[:TERMS]
-    return " · ".join(str(feature_names[column]) for column in columns[heaviest])
+def top_terms(columns: NDArray[np.integer], values: NDArray[Any], feature_names: NDArray[Any]) -> str:
+    """Return the names of the largest values, largest first."""
+    largest = np.argsort(-values, kind="stable")[:N_TERMS]
+    return " · ".join(str(feature_names[column]) for column in columns[largest])
 
 
 def _beginning(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[:LONGEST].rsplit(' ', 1)[0]} …"
+    return line if len(line) <= MAX_LENGTH else f"{line[:MAX_LENGTH].rsplit(' ', 1)[0]} …"

@@ -1,1 +1,1 @@
-"""A model as an HTTP service and as a page: ``sldl serve``. Needs the extra ``serve``."""
+"""A model as an HTTP service with a page: ``sldl serve``. Needs the extra ``serve``."""

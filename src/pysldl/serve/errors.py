@@ -2,9 +2,11 @@
 
 from http import HTTPStatus
 
+from pysldl.serve.schemas import ErrorBody, ErrorResponse
+
 __all__ = ["CODES", "ServiceError"]
 
-# Code and status. Clients may rely on both; the message is for people and may change.
+# Clients may rely on code and status; the message is for people and may change.
 CODES = {
     "invalid_json": HTTPStatus.BAD_REQUEST,
     "invalid_request": HTTPStatus.BAD_REQUEST,
@@ -26,7 +28,7 @@ CODES = {
 
 
 class ServiceError(Exception):
-    """A request that is not answered.
+    """A request that is refused.
 
     Parameters
     ----------
@@ -35,7 +37,7 @@ class ServiceError(Exception):
     message : str
         A sentence that says what to do.
     **headers : str
-        Further headers of the answer, with underscores for hyphens.
+        Further headers of the response, with underscores for hyphens.
     """
 
     def __init__(self, code: str, message: str, **headers: str) -> None:
@@ -45,5 +47,6 @@ class ServiceError(Exception):
         self.status = CODES[code]
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
-    def body(self) -> dict[str, dict[str, str]]:
-        return {"error": {"code": self.code, "message": self.message}}
+    def body(self) -> ErrorResponse:
+        """Return what the client is told."""
+        return ErrorResponse(ErrorBody(self.code, self.message))

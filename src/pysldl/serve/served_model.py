@@ -1,7 +1,6 @@
-"""One version of a model, and the questions it can be asked."""
+"""One version of a model, and the responses that it gives."""
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,19 +13,20 @@ from scipy import sparse
 
 from pysldl.backend.single_query import compile_loops
 from pysldl.exceptions import DataError, ModelFormatError
-from pysldl.inspection.label_map import LabelMap, make_map
-from pysldl.inspection.relations import MIN_COUNT, LabelRelation, RelationFinder
+from pysldl.inspection.label_map import make_map
+from pysldl.inspection.relations import LabelRelation, RelationFinder
 from pysldl.metrics.reliability import by_frequency
 from pysldl.metrics.topk import top_k
 from pysldl.persistence import Manifest, load_predictor, read_manifest
+from pysldl.serve import schemas
 from pysldl.serve.errors import ServiceError
-from pysldl.serve.examples import DataExamples, own_examples
-from pysldl.serve.vocabulary import Words, are_words, forms_of
+from pysldl.serve.examples import DataExamples, Snippets, stored_snippets
+from pysldl.serve.vocabulary import TextFeatures, text_features
 
-__all__ = ["Kind", "ServedModel", "open_version"]
+__all__ = ["ServedModel", "open_version"]
 
-Kind = Literal["text", "dense", "sparse"]
 ATTEMPTS = 5
+CURVE_POINTS = 400
 
 
 def open_version(path: Path) -> "ServedModel":
@@ -36,12 +36,21 @@ def open_version(path: Path) -> "ServedModel":
         classifier = load_predictor(path)
         if read_manifest(path) == manifest:
             return ServedModel(path.name, manifest, classifier)
-    raise ModelFormatError(f"{path}: is replaced again and again while it is being read.")
+    raise ModelFormatError(f"{path}: was replaced {ATTEMPTS} times while it was being read.")
 
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A loaded model. It never changes, so threads may share it, and an answer belongs to exactly one version."""
+    """A loaded model. It never changes, so threads may share it and a response belongs to exactly one version.
+
+    Parameters
+    ----------
+    name : str
+    manifest : Manifest
+    classifier : LabelPredictor
+    examples : DataExamples, optional
+        Snippets of the training rows; without them, what the model itself keeps.
+    """
 
     name: str
     manifest: Manifest
@@ -50,7 +59,7 @@ class ServedModel:
 
     @cached_property
     def version(self) -> str:
-        """Twelve digits that differ where anything in the folder does."""
+        """Twelve digits that change with any file of the folder."""
         parts = [self.manifest.created, *(record.sha256 for _, record in sorted(self.manifest.files.items()))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -59,7 +68,7 @@ class ServedModel:
         _ = self.version, self._column, self._by_frequency, self.takes_text
 
     def compile_loops(self) -> None:
-        """Load the compiled loops for single rows, which takes a second that no request should wait for."""
+        """Load the compiled loops for single rows, which takes a second."""
         decoder, ranker = getattr(self.classifier, "decoder_", None), getattr(self.classifier, "ranker_", None)
         postings, W = getattr(decoder, "postings_", None), getattr(ranker, "W_", None)
         if decoder is not None and postings is not None:
@@ -69,10 +78,12 @@ class ServedModel:
 
     @cached_property
     def labels(self) -> list[str]:
+        """Names of the labels, in the order of their columns."""
         return [str(name) for name in self.classifier.label_names_]
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
+        """Training rows of every label, of shape (n_labels,)."""
         return np.asarray(self.classifier.label_counts_)
 
     @cached_property
@@ -80,7 +91,7 @@ class ServedModel:
         return {name: column for column, name in enumerate(self.labels)}
 
     @cached_property
-    def _lowered(self) -> NDArray[np.str_]:
+    def _lower_case(self) -> NDArray[np.str_]:
         return np.char.lower(np.array(self.labels, dtype=np.str_))
 
     @cached_property
@@ -88,282 +99,263 @@ class ServedModel:
         return np.argsort(-self.counts, kind="stable")
 
     def column(self, label: str) -> int:
-        """The column of a label; an unknown one is an error that names close ones."""
+        """Return the column of a label; the error for an unknown one suggests similar names."""
         if label in self._column:
             return self._column[label]
         try:
-            return self.classifier.label_column(label)
+            return int(self.classifier.label_column(label))
         except DataError as error:
             raise ServiceError("unknown_label", str(error)) from error
 
-    def search(self, query: str, min_count: int) -> NDArray[np.int64]:
-        """Columns of the labels that hold ``query``: those that begin with it first, then by frequency."""
-        columns = self._by_frequency
-        columns = columns[self.counts[columns] >= min_count]
-        if not query:
-            return columns
-        places = np.char.find(self._lowered[columns], query.lower())
-        found = places >= 0
-        return columns[found][np.argsort(places[found] > 0, kind="stable")]
+    def find_labels(self, query: schemas.LabelsQuery) -> schemas.LabelsResponse:
+        """Return the labels whose name holds a text: those that begin with it first, then by frequency."""
+        found = self._by_frequency
+        found = found[self.counts[found] >= query.min_count]
+        if query.query:
+            places = np.char.find(self._lower_case[found], query.query.lower())
+            met = places >= 0
+            found = found[met][np.argsort(places[met] > 0, kind="stable")]
+        shown = found[query.offset : query.offset + query.limit].tolist()
+        labels = [schemas.LabelCount(self.labels[column], int(self.counts[column])) for column in shown]
+        return schemas.LabelsResponse(self.version, len(found), labels)
 
     # Inputs
 
     @cached_property
-    def _words(self) -> Words | None:
-        names = self.classifier.feature_names_
-        if names is None or self.classifier.vectorizer_ is not None or not are_words(names.tolist()):
-            return None
-        idf = getattr(self.classifier, "feature_idf_", None)
-        if idf is None and self.manifest.extra.get("features") == "tfidf":
-            return None
-        return Words(names.tolist(), idf)
+    def _texts(self) -> TextFeatures | None:
+        return text_features(self.classifier, weighted=self.manifest.extra.get("features") == "tfidf")
 
     @property
     def takes_text(self) -> bool:
-        return self.classifier.vectorizer_ is not None or self._words is not None
+        """Whether an input may be a text."""
+        return self._texts is not None
 
     @property
     def takes_vectors(self) -> bool:
+        """Whether an input may be a vector."""
         return self.classifier.vectorizer_ is None
 
     @property
     def n_features(self) -> int:
+        """Length of a vector."""
         return int(self.classifier.n_features_in_)
 
     @property
-    def is_calibrated(self) -> bool:
-        return getattr(self.classifier, "calibration_", None) is not None
+    def calibration(self) -> Any:
+        """The calibration of the scores; None where the model has none."""
+        return getattr(self.classifier, "calibration_", None)
 
-    def features(self, inputs: Sequence[Any], kind: Kind) -> Any:
-        """The rows of valid inputs of one kind: texts, lists of numbers, or objects with pairs of column and value."""
-        if kind == "text":
-            if self._words is not None:
-                return self._words.counts(inputs)
-            return sparse.csr_array(self.classifier.vectorizer_.transform(inputs))
-        if kind == "dense":
+    def check_inputs(self, inputs: Sequence[schemas.Input]) -> None:
+        """Refuse empty texts, inputs of different kinds, and a kind that the model does not take."""
+        if len({type(row) for row in inputs}) > 1:
+            raise ServiceError("invalid_request", "inputs: must all be of one kind: texts, vectors, or sparse rows.")
+        if not isinstance(inputs[0], str):
+            if not self.takes_vectors:
+                message = f"The model {self.name} was trained on texts: send texts, not vectors."
+                raise ServiceError("text_expected", message)
+        elif not self.takes_text:
+            raise ServiceError("vector_expected", f"The model {self.name} accepts feature vectors only.")
+        elif not all(isinstance(text, str) and text.strip() for text in inputs):
+            raise ServiceError("empty_text", "The text is empty: send at least one word.")
+
+    def features(self, inputs: Sequence[Any]) -> Any:
+        """Return the rows of checked inputs, an ndarray or CSR of shape (n_inputs, n_features), float32."""
+        if isinstance(inputs[0], str):
+            assert self._texts is not None
+            return self._texts.transform(inputs)
+        if isinstance(inputs[0], list):
             return np.array(inputs, dtype=np.float32)
-        pairs = [row["sparse"] for row in inputs]
-        indptr = np.concatenate([[0], np.cumsum([len(row) for row in pairs])])
-        indices = np.array([pair[0] for row in pairs for pair in row], dtype=np.int32)
-        values = np.array([pair[1] for row in pairs for pair in row], dtype=np.float32)
-        X = sparse.csr_array((values, indices, indptr), shape=(len(pairs), self.n_features))
+        indptr = np.concatenate([[0], np.cumsum([len(row.sparse) for row in inputs])])
+        pairs = np.array([pair for row in inputs for pair in row.sparse], dtype=np.float64).reshape(-1, 2)
+        parts = (pairs[:, 1].astype(np.float32), pairs[:, 0].astype(np.int32), indptr)
+        X = sparse.csr_array(parts, shape=(len(inputs), self.n_features))
         X.sum_duplicates()
         return X
 
-    # Answers
+    # Responses
 
     def predict(
-        self, X: Any, k: int, threshold: float | Literal["learned"] | None, only: Sequence[int] | None
-    ) -> list[dict[str, Any]]:
-        """The best labels of every row, best first.
+        self,
+        inputs: Sequence[schemas.Input],
+        k: int,
+        threshold: float | Literal["learned"] | None = None,
+        labels: Sequence[str] | None = None,
+    ) -> schemas.PredictResponse:
+        """Return the best labels of every input, best first.
 
         Parameters
         ----------
-        X : features
+        inputs : sequence of str, of lists of numbers, or of SparseRow
         k : int
         threshold : float, "learned" or None
-            Leave out labels of a smaller probability (of a smaller score, where the model is not calibrated), or
-            of a score below the learned threshold.
-        only : sequence of int, optional
-            Choose among these columns.
+            Leave out labels with a smaller probability (a smaller score, where the model is not calibrated), or with a
+            score below the learned threshold.
+        labels : sequence of str, optional
+            Choose among these.
         """
-        found = [self._best(block, k, only) for block in self.classifier.score_blocks(X)]
-        labels = np.concatenate([part for part, _ in found])
+        only = None if labels is None else np.unique([self.column(label) for label in labels])
+        X = self.features(inputs)
+        found = [_best(block, k, only) for block in self.classifier.score_blocks(X)]
+        columns = np.concatenate([part for part, _ in found])
         scores = np.concatenate([part for _, part in found])
-        calibration = self.classifier.calibration_
+        calibration = self.calibration
         probabilities = None if calibration is None else calibration.probability(scores)
-        kept = labels >= 0
+        kept = columns >= 0
         if threshold == "learned":
             kept &= scores >= calibration.threshold_
         elif threshold is not None:
             kept &= (scores if probabilities is None else probabilities) >= threshold
-        return [
-            {
-                "features": int(np.count_nonzero(X[row]) if not sparse.issparse(X) else np.diff(X.indptr)[row]),
-                "labels": [
-                    {
-                        "label": self.labels[labels[row, slot]],
-                        "score": _number(scores[row, slot]),
-                        "probability": None if probabilities is None else _number(probabilities[row, slot]),
-                        "chosen": None if calibration is None else bool(scores[row, slot] >= calibration.threshold_),
-                    }
+        n_features = np.diff(X.indptr) if sparse.issparse(X) else np.count_nonzero(X, axis=1)
+        predictions = [
+            schemas.Prediction(
+                int(n_features[row]),
+                [
+                    schemas.ScoredLabel(
+                        self.labels[columns[row, slot]],
+                        scores[row, slot],
+                        None if probabilities is None else probabilities[row, slot],
+                        None if calibration is None else bool(scores[row, slot] >= calibration.threshold_),
+                    )
                     for slot in np.flatnonzero(kept[row])
                 ],
-            }
-            for row in range(len(labels))
+            )
+            for row in range(len(columns))
         ]
+        return schemas.PredictResponse(self.version, predictions)
 
-    @staticmethod
-    def _best(scores: Any, k: int, only: Sequence[int] | None) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        if only is None:
-            return top_k(scores, k)
-        columns = np.array(sorted(set(only)))
-        part = scores[:, columns]
-        slots, best = top_k(part.toarray() if sparse.issparse(part) else part, min(k, len(columns)))
-        return np.where(slots >= 0, columns[slots], -1), best
-
-    def explain(self, x: Any, column: int, top: int, text: str | None) -> dict[str, Any]:
-        """What stands behind one label of one row; ``text``, if it came from one, says how its words are written."""
+    def explain(self, item: schemas.Input, label: str, top: int) -> schemas.ExplainResponse:
+        """Return the similar training rows and the terms behind one label of one input."""
         if not hasattr(self.classifier, "explain"):
-            raise ServiceError("not_supported", f"A {self.manifest.model_class} gives no reasons.")
-        reasons = self.classifier.explain(x, column, top=top)
-        forms = {} if text is None else self._forms(text)
-        return {
-            "label": reasons.label,
-            "score": _number(reasons.score),
-            "probability": None if reasons.probability is None else _number(reasons.probability),
-            "neighbors": [
-                {
-                    "row": neighbor.row,
-                    "similarity": _number(neighbor.similarity),
-                    "contribution": _number(neighbor.contribution),
-                    "labels": list(neighbor.labels),
-                    "text": self._said(neighbor.row),
-                }
-                for neighbor in reasons.neighbors
+            raise ServiceError("not_supported", f"A {self.manifest.model_class} gives no explanations.")
+        reasons = self.classifier.explain(self.features([item]), self.column(label), top=top)
+        words = self._texts.words_by_term(item) if isinstance(item, str) and self._texts is not None else {}
+        return schemas.ExplainResponse(
+            self.version,
+            reasons.label,
+            reasons.score,
+            reasons.probability,
+            [
+                schemas.SimilarRow(n.row, n.similarity, n.contribution, list(n.labels), self.snippet(n.row))
+                for n in reasons.neighbors
             ],
-            "terms": [
-                {
-                    "feature": term.feature,
-                    "value": _number(term.value),
-                    "contribution": _number(term.contribution),
-                    "words": forms.get(term.feature.rstrip("."), []),
-                }
-                for term in reasons.terms
+            [
+                schemas.TermInScore(t.feature, t.value, t.contribution, words.get(t.feature.rstrip("."), []))
+                for t in reasons.terms
             ],
-            "terms_total": _number(reasons.terms_total),
-            "terms_meaning": reasons.terms_meaning,
-        }
-
-    def _forms(self, text: str) -> dict[str, list[str]]:
-        if self._words is not None:
-            return self._words.forms(text)
-        return forms_of(self.classifier.vectorizer_, text)
+            reasons.terms_total,
+            reasons.terms_meaning,
+        )
 
     @cached_property
-    def _own_examples(self) -> Sequence[str] | None:
-        return own_examples(self.classifier)
+    def _stored_snippets(self) -> Snippets | None:
+        return stored_snippets(self.classifier)
 
-    def _said(self, row: int) -> str | None:
-        """What a training row said, as far as anybody knows."""
-        if self.examples is not None and row < len(self.examples):
-            return self.examples[row]
-        return None if self._own_examples is None else self._own_examples[row] or None
-
-    # Relations
+    def snippet(self, row: int) -> str | None:
+        """Return a short text for a training row, from the examples or else from the model; None without either."""
+        if self.examples is not None and row < len(self.examples.snippets):
+            return str(self.examples.snippets[row])
+        return None if self._stored_snippets is None else self._stored_snippets[row] or None
 
     @cached_property
     def _finder(self) -> RelationFinder:
-        """Finds relations between labels; an error where the model keeps nothing to read them from."""
         try:
-            return self.classifier.relation_finder()
+            finder: RelationFinder = self.classifier.relation_finder()
         except (AttributeError, DataError) as error:
             raise ServiceError("not_supported", "This model keeps no training labels to relate labels by.") from error
+        return finder
 
-    def relations(self, label: str, limit: int, min_count: int = MIN_COUNT) -> dict[str, Any]:
-        """Relations of one label to more frequent ones, and of rarer ones to it, strongest first."""
-        column = self.column(label)
-        finder = self._finder
+    def relations(self, query: schemas.RelationsQuery) -> schemas.RelationsResponse:
+        """Return the relations of one label to more frequent ones, and of rarer ones to it; strongest first."""
+        column = self.column(query.label)
         outgoing, incoming = (
-            finder.relations(pairs.take(slice(limit)), self.labels) for pairs in finder.of(column, min_count)
+            self._finder.named(pairs.take(slice(query.limit)), self.labels)
+            for pairs in self._finder.of_label(column, query.min_count)
         )
-        return {
-            "label": self.labels[column],
-            "count": int(self.counts[column]),
-            "outgoing": [_relation(found, found.target, found.n_target) for found in outgoing],
-            "incoming": [_relation(found, found.source, found.n_source) for found in incoming],
-        }
+        return schemas.RelationsResponse(
+            self.version,
+            self.labels[column],
+            int(self.counts[column]),
+            [_related(relation, relation.target, relation.n_target) for relation in outgoing],
+            [_related(relation, relation.source, relation.n_source) for relation in incoming],
+        )
 
-    @cached_property
-    def _map(self) -> LabelMap:
-        finder = self._finder
-        vectors = getattr(self.classifier.embedding_, "components_", None)
-        # Labels that are their own codes have no dense vectors to begin with.
-        return make_map(finder, vectors if isinstance(vectors, np.ndarray) else None)
+    def map(self) -> schemas.MapResponse:
+        """Return the places of the labels and the arrows between them."""
+        finder, vectors = self._finder, getattr(self.classifier.embedding_, "components_", None)
+        # Labels that are their own codes have no dense vectors to start from.
+        found = make_map(finder, vectors if isinstance(vectors, np.ndarray) else None)
+        x, y = np.round(found.places.astype(np.float64), 4).T.tolist()
+        return schemas.MapResponse(
+            self.version,
+            len(self.labels),
+            [self.labels[column] for column in found.columns.tolist()],
+            self.counts[found.columns].tolist(),
+            x,
+            y,
+            found.source.tolist(),
+            found.target.tolist(),
+            found.strength.tolist(),
+        )
 
-    def map(self) -> dict[str, Any]:
-        """The places of the labels and the arrows between them, as columns of numbers."""
-        found = self._map
-        return {
-            "total": len(self.labels),
-            "labels": [self.labels[column] for column in found.columns.tolist()],
-            "counts": self.counts[found.columns].tolist(),
-            "x": np.round(found.places[:, 0].astype(np.float64), 4).tolist(),
-            "y": np.round(found.places[:, 1].astype(np.float64), 4).tolist(),
-            "source": found.source.tolist(),
-            "target": found.target.tolist(),
-            "strength": np.round(found.strength, 3).tolist(),
-        }
-
-    # Facts
-
-    def _held_out(self) -> dict[str, Any] | None:
-        """How good the model was on training rows left out in turn; a model of an earlier library does not know."""
-        summary = getattr(self.classifier.calibration_, "held_out_", None)
-        if summary is None:
-            return None
-        n_labels = len(summary["n_true"])  # labels that joined later had no part in it
-        return {
-            "n_rows": int(summary["n_rows"]),
-            "metrics": {name: _number(value) for name, value in summary["metrics"].items()},
-            "reliability": summary["reliability"],
-            "by_frequency": by_frequency(summary["n_true"], summary["n_found"], self.counts[:n_labels]),
-        }
-
-    def facts(self) -> dict[str, Any]:
-        """What the model is made of and how good it was found to be."""
-        calibration = self.classifier.calibration_
+    def facts(self) -> schemas.ModelResponse:
+        """Return what the model is made of, and its quality on held-out rows."""
         about = self.manifest.extra
-        return {
-            "name": self.name,
-            "class": self.manifest.model_class,
-            "created": self.manifest.created,
-            "library_version": self.manifest.library_version,
-            "n_bytes": self.manifest.n_bytes,
-            "n_samples": int(getattr(self.classifier, "n_samples_", about.get("n_samples", 0))),
-            "n_features": self.n_features,
-            "n_labels": len(self.labels),
-            "n_labels_seen": int((self.counts > 0).sum()),
-            "takes": [kind for kind, can in (("text", self.takes_text), ("vectors", self.takes_vectors)) if can],
-            "fitted_on": about,
-            "parameters": self.manifest.parameters,
-            "calibration": None
-            if calibration is None
-            else {
-                "threshold": _number(calibration.threshold_),
-                "left_out_f1": _number(calibration.left_out_f1_),
-                "scores": _thinned(calibration.scores_),
-                "probabilities": _thinned(calibration.probabilities_),
-            },
-            "held_out": self._held_out(),
-            "frequencies": _thinned(self.counts[self._by_frequency]),
-        }
+        kinds = (("text", self.takes_text), ("vectors", self.takes_vectors))
+        return schemas.ModelResponse(
+            version=self.version,
+            name=self.name,
+            model_class=self.manifest.model_class,
+            created=self.manifest.created,
+            library_version=self.manifest.library_version,
+            n_bytes=self.manifest.n_bytes,
+            n_samples=int(getattr(self.classifier, "n_samples_", about.get("n_samples", 0))),
+            n_features=self.n_features,
+            n_labels=len(self.labels),
+            n_labels_seen=int((self.counts > 0).sum()),
+            takes=[kind for kind, is_taken in kinds if is_taken],
+            fitted_on=about,
+            parameters=self.manifest.parameters,
+            calibration=_calibration_facts(self.calibration),
+            held_out=_held_out_facts(self.calibration, self.counts),
+            frequencies=_thinned(self.counts[self._by_frequency]),
+        )
 
 
-def _relation(found: LabelRelation, label: str, count: int) -> dict[str, Any]:
-    """A relation as the API tells it, seen from the other end: that label and its training rows."""
-    return {
-        "label": label,
-        "count": count,
-        "verb": found.verb,
-        "n_both": found.n_both,
-        "share": _number(found.share),
-        "share_low": _number(found.share_low),
-        "confidence": _number(found.confidence),
-        "kl": None if found.kl is None else _number(found.kl),
-        "kl_reverse": None if found.kl_reverse is None else _number(found.kl_reverse),
-    }
+def _best(scores: Any, k: int, only: NDArray[np.int64] | None) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+    """Return columns and scores of the k best labels, of all or of those with the columns ``only``."""
+    if only is None:
+        return top_k(scores, k)
+    part = scores[:, only]
+    slots, best = top_k(part.toarray() if sparse.issparse(part) else part, min(k, len(only)))
+    return np.where(slots >= 0, only[slots], -1), best
 
 
-def _number(value: Any) -> float:
-    """Six digits, which is what single precision is good for; JSON has no name for what is not finite."""
-    number = float(value)
-    return float(f"{number:.6g}") if math.isfinite(number) else 0.0
+def _related(relation: LabelRelation, label: str, count: int) -> schemas.RelatedLabel:
+    """Return a relation seen from one of its labels: the other label and its training rows."""
+    figures = {name: getattr(relation, name) for name in schemas.RelatedLabel.__struct_fields__[2:]}
+    return schemas.RelatedLabel(label, count, **figures)
 
 
-def _thinned(values: NDArray[Any], n: int = 400) -> list[float]:
-    """At most ``n`` of the values, evenly, with both ends."""
+def _calibration_facts(calibration: Any) -> schemas.CalibrationFacts | None:
+    if calibration is None:
+        return None
+    curve = _thinned(calibration.scores_), _thinned(calibration.probabilities_)
+    return schemas.CalibrationFacts(calibration.threshold_, calibration.left_out_f1_, *curve)
+
+
+def _held_out_facts(calibration: Any, counts: NDArray[np.int64]) -> dict[str, Any] | None:
+    summary = getattr(calibration, "held_out_", None)
+    if summary is None:
+        return None
+    n_true, n_found = summary["n_true"], summary["n_found"]
+    groups = by_frequency(n_true, n_found, counts[: len(n_true)])  # labels added by `sldl update` had no part in it
+    return {name: summary[name] for name in ("n_rows", "metrics", "reliability")} | {"by_frequency": groups}
+
+
+def _thinned(values: NDArray[Any]) -> list[float]:
+    """Return some of the values, evenly spaced, with both ends."""
     if not len(values):
         return []
-    chosen = np.unique(np.linspace(0, len(values) - 1, n).round().astype(int))
-    return [_number(value) for value in np.asarray(values)[chosen]]
+    chosen = np.unique(np.linspace(0, len(values) - 1, CURVE_POINTS).round().astype(int))
+    thinned: list[float] = np.asarray(values)[chosen].tolist()
+    return thinned

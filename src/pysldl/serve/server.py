@@ -1,7 +1,7 @@
-"""Processes: one that listens and watches, and workers that answer.
+"""The processes of a service: a parent that listens, and workers that respond.
 
-The model is loaded once, before the workers are forked from the process that loaded it. They share its arrays, which
-are mapped from the files, and the interpreter's own memory as far as nobody writes to it.
+The parent loads the model once and forks the workers, which share its memory: the arrays are mapped from the files,
+and the pages of the interpreter are shared until somebody writes to them.
 """
 
 import errno
@@ -10,18 +10,21 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from pysldl.exceptions import DataError
 from pysldl.serve.app import create_app
 from pysldl.serve.examples import DataExamples
-from pysldl.serve.http_protocol import protocol_with
+from pysldl.serve.head_timeout import HeadTimeout
 from pysldl.serve.limits import Limits
 from pysldl.serve.source import ModelSource
 from pysldl.serve.telemetry import Telemetry
@@ -30,6 +33,7 @@ __all__ = ["serve_model"]
 
 GRACE = 15
 MOST_CONNECTIONS = 1000
+PAUSE = 0.5
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 logger = logging.getLogger("pysldl.serve")
@@ -41,7 +45,8 @@ def serve_model(
     host: str = "127.0.0.1",
     port: int = 8000,
     workers: int = 1,
-    settings: Limits | None = None,
+    limits: Limits | None = None,
+    token: str | None = None,
     examples: DataExamples | None = None,
     on_ready: Callable[[str], None] = lambda address: None,
 ) -> None:
@@ -52,65 +57,69 @@ def serve_model(
     path : Path
         The model folder; when it is replaced, the new version is served.
     host, port : str and int
-        Where to listen; port 0 takes any that is free.
+        Where to listen; port 0 picks a free port.
     workers : int
-        Processes that answer.
-    settings : Limits, optional
+        Number of worker processes.
+    limits : Limits, optional
+    token : str, optional
+        What a client must send as a bearer token.
     examples : DataExamples, optional
-        What the rows of the fit said, to be shown in explanations; without, what the model itself keeps of them.
+        Snippets of the training rows for explanations; without them, what the model itself keeps.
     on_ready : callable
         Called with the address once requests are accepted.
     """
     if workers > 1 and not hasattr(os, "fork"):
         raise DataError("Several workers need a system that can fork; use --workers 1.")
-    settings = settings or Limits()
-    counters = Telemetry(workers)
-    source = ModelSource(path, counters, examples)
+    limits = limits or Limits()
+    source = ModelSource(path, examples)
     source.current.warm_up()
-    with _listen(host, port) as listener:
+    with _listen(host, port) as listener, tempfile.TemporaryDirectory(prefix="sldl-serve-") as counters:
+        telemetry = Telemetry(Path(counters) if workers > 1 else None)
+        respond = partial(_respond, listener, create_app(source, limits, telemetry, token), limits.read_timeout)
         shown = f"[{host}]" if ":" in host else host
         on_ready(f"http://{shown}:{listener.getsockname()[1]}")
         if workers == 1:
-            _ignore_signals()
-            _answer(listener, source, settings, counters)
+            respond()
         else:
-            Supervisor(listener, source, settings, counters, workers).run()
+            _Supervisor(respond, source, telemetry).run(workers)
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A listening socket; connections are accepted from here on and wait for the first worker."""
+    """Return a listening socket; connections are accepted from here on and wait for the first worker."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio sends small answers at once only where the protocol is named; else the second piece of an answer waits for
-    # the client's acknowledgement of the first, 40 ms.
+    # asyncio sends small responses at once only where the protocol is named; otherwise the second part of a response
+    # waits for the client's acknowledgment of the first, 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(1024)
         listener.setblocking(False)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        if error.errno == errno.EADDRINUSE:
+        if isinstance(error, OverflowError):
+            message = f"--port must lie between 0 and 65535, but is {port}."
+        elif error.errno == errno.EADDRINUSE:
             message = f"Port {port} of {host} is taken: stop what listens there, or choose another with --port."
-            raise DataError(message) from error
-        raise DataError(f"Cannot listen on {host}, port {port}: {error.strerror or error}.") from error
-    except OverflowError as error:
-        listener.close()
-        raise DataError(f"--port must lie between 0 and 65535, but is {port}.") from error
+        else:
+            message = f"Cannot listen on {host}, port {port}: {error.strerror or error}."
+        raise DataError(message) from error
     return listener
 
 
-def _answer(
-    listener: socket.socket,
-    source: ModelSource,
-    settings: Limits,
-    counters: Telemetry,
-    alive: int | None = None,
-) -> None:
-    """Answer requests until told to stop; those under way are finished first."""
+def _ignore_stop_signals() -> None:
+    """Uvicorn handles these signals by itself; when it has stopped it raises them again, which must do nothing."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda *_: None)
+
+
+def _respond(listener: socket.socket, app: ASGIApp, read_timeout: float, alive: int | None = None) -> None:
+    """Respond to requests until a signal comes or, where the end of a pipe is given, until its writer is gone."""
+    _ignore_stop_signals()
+    timed = HeadTimeout(app, read_timeout)
     config = uvicorn.Config(
-        create_app(source, settings, counters),
-        http=protocol_with(settings.read_timeout),
+        timed,
+        http=timed.protocol,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -127,65 +136,53 @@ def _answer(
     if alive is not None:
 
         def wait_for_parent() -> None:
-            os.read(alive, 1)  # returns when the last writer, the parent, has closed its end or is gone
+            os.read(alive, 1)
             server.should_exit = True
 
         threading.Thread(target=wait_for_parent, daemon=True).start()
     server.run(sockets=[listener])
 
 
-def _ignore_signals() -> None:
-    """The server's own handlers stop it; when it is done it raises the signal again, which then shall do nothing."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, lambda *_: None)
+class _Supervisor:
+    """Forks the workers, and replaces those that die."""
 
-
-class Supervisor:
-    """The workers and their parent, who replaces those that die."""
-
-    def __init__(
-        self, listener: socket.socket, source: ModelSource, settings: Limits, counters: Telemetry, workers: int
-    ) -> None:
-        self._listener = listener
-        self._source = source
-        self._settings = settings
-        self._counters = counters
-        self._n_workers = workers
-        self._slots: dict[int, int] = {}
+    def __init__(self, respond: Callable[..., None], source: ModelSource, telemetry: Telemetry) -> None:
+        self._respond, self._source, self._telemetry = respond, source, telemetry
+        self._processes: set[int] = set()
         self._alive, self._hold = os.pipe()
-        self._stopping = False
+        self._is_stopping = False
 
-    def run(self) -> None:
+    def run(self, n_workers: int) -> None:
+        """Run until all workers have ended after a signal."""
         for number in STOP_SIGNALS:
             signal.signal(number, self._stop)
         gc.collect()
-        gc.freeze()  # a collection in a worker would write to every object, and so take pages that are shared
-        for slot in range(self._n_workers):
-            self._fork(slot)
-        while self._slots:
-            try:
-                process, _ = os.wait()
-            except ChildProcessError:
-                break
-            slot = self._slots.pop(process)
-            if not self._stopping:
+        gc.freeze()  # a collection in a worker would write to every object, and so copy the pages that are shared
+        for _ in range(n_workers):
+            if not self._is_stopping:
+                self._fork()
+        while self._processes:
+            process, _ = os.wait()
+            self._processes.remove(process)
+            self._telemetry.forget_worker(process)
+            if not self._is_stopping:
                 logger.warning("worker %d ended and is replaced", process)
-                time.sleep(0.5)  # not in a busy loop, should it end at once each time
-                if not self._stopping:
-                    self._fork(slot)
+                time.sleep(PAUSE)  # a worker that cannot start must not be forked in a busy loop
+            if not self._is_stopping:
+                self._fork()
 
-    def _fork(self, slot: int) -> None:
+    def _fork(self) -> None:
         process = os.fork()
         if process:
-            self._slots[process] = slot
+            self._processes.add(process)
             return
         code = 1
         try:
-            os.close(self._hold)
-            _ignore_signals()
-            self._counters.worker = slot
-            self._source.refresh()  # the parent still has the version that it began with
-            _answer(self._listener, self._source, self._settings, self._counters, alive=self._alive)
+            _ignore_stop_signals()  # until the server handles them
+            with suppress(OSError):  # the parent may have closed it just before, to stop
+                os.close(self._hold)
+            self._source.refresh(self._telemetry)  # the parent still has the version that it began with
+            self._respond(self._alive)
             code = 0
         except BaseException:
             logger.exception("a worker failed")
@@ -194,14 +191,14 @@ class Supervisor:
             os._exit(code)
 
     def _stop(self, *_: object) -> None:
-        """Tell the workers to finish what they have, and after a while to end in any case."""
-        if not self._stopping:
-            self._stopping = True
+        """Tell the workers to finish what they have, and kill them where that takes too long."""
+        if not self._is_stopping:
+            self._is_stopping = True
             os.close(self._hold)
-            signal.signal(signal.SIGALRM, self._end)
+            signal.signal(signal.SIGALRM, self._kill)
             signal.alarm(GRACE + 5)
 
-    def _end(self, *_: object) -> None:
-        for process in self._slots:
+    def _kill(self, *_: object) -> None:
+        for process in self._processes:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

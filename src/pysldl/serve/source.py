@@ -1,4 +1,4 @@
-"""The newest whole version of a model folder that others may replace at any time."""
+"""The newest complete version of a model folder that may be replaced at any time."""
 
 import asyncio
 import logging
@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pysldl.exceptions import SLDLError
+from pysldl.exceptions import DataError
 from pysldl.serve.examples import DataExamples
-from pysldl.serve.served_model import ServedModel, open_version
-from pysldl.serve.telemetry import FAILED_RELOADS, RELOADS, Telemetry
+from pysldl.serve.served_model import open_version
+from pysldl.serve.telemetry import Telemetry
 
 __all__ = ["ModelSource"]
 
@@ -20,70 +20,71 @@ Identity = tuple[int, int, int]
 
 
 class ModelSource:
-    """Holds the current version, and exchanges it between requests.
+    """Holds the current version, and replaces it between requests.
 
-    A request takes :attr:`current` once and keeps it: the version cannot change under its hands. The files of a
-    replaced version stay readable, as they are mapped, until the last request that uses them is done.
+    A request reads :attr:`current` once and keeps it, so that its version cannot change. The files of a replaced
+    version are mapped and stay readable until the last request that uses them is done.
 
     Parameters
     ----------
     path : Path
         The model folder.
-    counters : Telemetry, optional
-        Where new versions, and those that could not be read, are counted.
     examples : DataExamples, optional
-        What the rows of the fit said. Later versions show it too, as far as they begin with these rows.
+        Snippets of the training rows; later versions show them as long as they begin with these rows.
 
     Attributes
     ----------
     current : ServedModel
     problem : str or None
         Why the newest version in the folder cannot be served.
+
+    Raises
+    ------
+    DataError
+        The examples are not the rows that the model was fitted on.
     """
 
-    def __init__(self, path: Path, counters: Telemetry | None = None, examples: DataExamples | None = None) -> None:
+    def __init__(self, path: Path, examples: DataExamples | None = None) -> None:
         self.path = path.resolve()
         self._seen = self._identity()
         self._examples = examples
-        self.current = self._open()
+        self.current = open_version(self.path)
         if examples is not None:
-            examples.require(self.current.manifest, self.current.classifier.n_samples_)
+            if problem := examples.problem(self.current.manifest, self.current.classifier.n_samples_):
+                raise DataError(problem)
+            self.current = replace(self.current, examples=examples)
         self.problem: str | None = None
-        self._counters = counters or Telemetry()
 
-    async def watch(self, poll: float) -> None:
-        """Look at the folder again and again, until canceled."""
+    async def watch(self, poll: float, telemetry: Telemetry) -> None:
+        """Check the folder every ``poll`` seconds, until canceled."""
         with ThreadPoolExecutor(1, thread_name_prefix="sldl-reload") as loader:
             loop = asyncio.get_running_loop()
             while True:
                 await asyncio.sleep(poll)
-                await loop.run_in_executor(loader, self.refresh)
+                await loop.run_in_executor(loader, self.refresh, telemetry)
 
-    def refresh(self) -> None:
-        """Serve what is in the folder now, if it is new and whole; else stay with what is served."""
+    def refresh(self, telemetry: Telemetry) -> None:
+        """Serve what is in the folder now, if it is new and complete; else keep what is served."""
         found = self._identity()
-        if found is None or found == self._seen:  # nothing is there between the two renames of a replacement
+        if found is None or found == self._seen:  # between the two renames of a replacement there is no folder
             return
         self._seen = found
         try:
-            fresh = self._open()
+            fresh = open_version(self.path)
             fresh.warm_up()
-        except (SLDLError, OSError) as error:
-            self.problem = str(error)
-            self._counters.count(FAILED_RELOADS)
-            logger.warning("the new version is not served: %s", error)
+        except Exception as error:  # whatever is wrong with this version, the next one may be good
+            self.problem = str(error) or type(error).__name__
+            telemetry.failed_reloads.inc()
+            logger.warning("the new version is not served: %s", self.problem)
             return
         self.problem = None
         if fresh.version != self.current.version:
+            rows = fresh.classifier.n_samples_
+            if self._examples is not None and self._examples.problem(fresh.manifest, rows) is None:
+                fresh = replace(fresh, examples=self._examples)
             self.current = fresh
-            self._counters.count(RELOADS)
+            telemetry.reloads.inc()
             logger.info("now serving version %s", fresh.version)
-
-    def _open(self) -> ServedModel:
-        fresh, examples = open_version(self.path), self._examples
-        if examples is None or not examples.fit_to(fresh.manifest, fresh.classifier.n_samples_):
-            return fresh
-        return replace(fresh, examples=examples)
 
     def _identity(self) -> Identity | None:
         with suppress(OSError):

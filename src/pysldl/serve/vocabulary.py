@@ -1,32 +1,87 @@
-"""From a text to term counts over the feature names of a model."""
+"""From texts to the features of a model."""
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.row_norms import row_norms
-from pysldl.serve.stemming import stem
 
-__all__ = ["Words", "are_words", "forms_of"]
+__all__ = ["TermVocabulary", "TextFeatures", "VectorizerFeatures", "is_vocabulary", "stem", "text_features"]
 
-# Feature names this much of which are words, or stems, make a vocabulary of words, or of stems.
-MOST = 0.9
+# Feature names are words, or stems, where this share of a sample of them are.
+LEAST_SHARE = 0.9
 SAMPLE = 2000
+STEM_SAMPLE = 500  # stemming two thousand names would take a tenth of a second of the start
 
 _TOKEN = re.compile(r"\w\w+")
 _JOINED_TOKEN = re.compile(r"\w[\w'’-]*\w")
 _JOINTS = re.compile(r"['’-]")
+_WORDS = re.compile(r"[^\W\d_A-Z][\w' -]*\.?")
 
 
-class Words:
-    """Counts the words of texts that are feature names.
+class TextFeatures(Protocol):
+    """Turns texts into features."""
 
-    A vocabulary of stems, as the stackex sets have, is met with stems. Terms of several words are found, too.
+    def transform(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the features of texts, CSR of shape (n_texts, n_features)."""
+
+    def words_by_term(self, text: str) -> dict[str, list[str]]:
+        """Return the words of a text behind each term, as the text spells them."""
+
+
+def text_features(classifier: Any, *, weighted: bool) -> TextFeatures | None:
+    """Return what turns texts into the features of a model; None where the model takes vectors only.
+
+    Parameters
+    ----------
+    classifier : LabelPredictor
+        Fitted on texts, or on term counts with feature names.
+    weighted : bool
+        Whether the term counts were weighted by tf-idf; counting words then takes the idf of the training rows.
+    """
+    if classifier.vectorizer_ is not None:
+        return VectorizerFeatures(classifier.vectorizer_)
+    idf = getattr(classifier, "feature_idf_", None)
+    names = [] if classifier.feature_names_ is None else classifier.feature_names_.tolist()
+    if (weighted and idf is None) or not is_vocabulary(names):
+        return None
+    return TermVocabulary(names, idf)
+
+
+class VectorizerFeatures:
+    """The vectorizer that the model was fitted with.
+
+    Parameters
+    ----------
+    vectorizer : TfidfVectorizer
+        Or another vectorizer of scikit-learn.
+    """
+
+    def __init__(self, vectorizer: Any) -> None:
+        self._vectorizer = vectorizer
+
+    def transform(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the features of texts, CSR of shape (n_texts, n_features)."""
+        return sparse.csr_array(self._vectorizer.transform(texts))
+
+    def words_by_term(self, text: str) -> dict[str, list[str]]:
+        """Return the words of a text behind each term; none where terms are not words."""
+        if self._vectorizer.analyzer != "word":
+            return {}
+        as_term = self._vectorizer.build_preprocessor()
+        return _grouped((as_term(word), word) for word in self._vectorizer.build_tokenizer()(text))
+
+
+class TermVocabulary:
+    """Counts the words and phrases of texts that are feature names of a model.
+
+    Where the names are English stems, as in the stackex data sets, the words are stemmed before they are looked up.
 
     Parameters
     ----------
@@ -34,19 +89,24 @@ class Words:
         Feature names, in the order of the columns.
     idf : ndarray of shape (n_terms,), optional
         Turn counts into ``(1 + log(count)) * idf`` with rows of length one.
+
+    Attributes
+    ----------
+    are_stems : bool
     """
 
     def __init__(self, terms: Sequence[str], idf: NDArray[Any] | None = None) -> None:
-        # The data sets keep a full stop behind terms that are reserved words of R.
+        # Terms that are reserved words of R end in a period in some data sets.
         self._column = {term.rstrip(".").lower(): column for column, term in reversed(list(enumerate(terms)))}
         self._n_terms = len(terms)
         self._idf = idf
         self._longest = max(len(term.split()) for term in terms)
-        some = terms[:: max(1, len(terms) // SAMPLE)]
-        self.are_stems = sum(stem(term.rstrip(".")) == term.rstrip(".") for term in some) >= MOST * len(some)
+        some = [term.rstrip(".") for term in _sample(terms, STEM_SAMPLE)]
+        self.are_stems = sum(stem(term) == term for term in some) >= LEAST_SHARE * len(some)
+        self._pattern = _JOINED_TOKEN if self.are_stems else _TOKEN
 
-    def counts(self, texts: Sequence[str]) -> sparse.csr_array:
-        """Features of texts, CSR of shape (n_texts, n_terms), float32."""
+    def transform(self, texts: Sequence[str]) -> sparse.csr_array:
+        """Return the features of texts, CSR of shape (n_texts, n_terms), float32."""
         rows = [Counter(self._columns(text)) for text in texts]
         indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
         indices = np.fromiter((column for row in rows for column in row), np.int32, count=indptr[-1])
@@ -59,21 +119,16 @@ class Words:
             X.data /= np.repeat(row_norms(X), np.diff(X.indptr))
         return X
 
-    def forms(self, text: str) -> dict[str, list[str]]:
-        """The words of a text behind each term that it holds, as they are written there."""
-        found: dict[str, set[str]] = {}
-        for match in (_JOINED_TOKEN if self.are_stems else _TOKEN).finditer(text):
-            term = self._term(match[0].lower())
-            if term in self._column:
-                found.setdefault(term, set()).add(match[0])
-        return {term: sorted(words) for term, words in found.items()}
+    def words_by_term(self, text: str) -> dict[str, list[str]]:
+        """Return the words of a text behind each term that it holds."""
+        found = ((self._term(match[0].lower()), match[0]) for match in self._pattern.finditer(text))
+        return _grouped((term, word) for term, word in found if term in self._column)
 
     def _term(self, token: str) -> str:
         return stem(_JOINTS.sub("", token)) if self.are_stems else token
 
     def _columns(self, text: str) -> list[int]:
-        pattern = _JOINED_TOKEN if self.are_stems else _TOKEN
-        tokens = [self._term(token) for token in pattern.findall(text.lower())]
+        tokens = [self._term(token) for token in self._pattern.findall(text.lower())]
         found = [self._column[token] for token in tokens if token in self._column]
         for size in range(2, self._longest + 1):
             phrases = (" ".join(tokens[start : start + size]) for start in range(len(tokens) - size + 1))
@@ -81,18 +136,35 @@ class Words:
         return found
 
 
-def forms_of(vectorizer: Any, text: str) -> dict[str, list[str]]:
-    """The words of a text behind each term of a vectorizer that counts words, as they are written there."""
-    if vectorizer.analyzer != "word":
-        return {}
-    as_term = vectorizer.build_preprocessor()
+def is_vocabulary(names: Sequence[str]) -> bool:
+    """Return whether feature names can be found in a text: nearly all are lower-case words or phrases."""
+    some = _sample(names, SAMPLE)
+    return bool(some) and sum(_WORDS.fullmatch(name) is not None for name in some) >= LEAST_SHARE * len(some)
+
+
+@lru_cache(maxsize=1 << 16)
+def stem(word: str) -> str:
+    """Return the stem of an English word.
+
+    Examples
+    --------
+    >>> stem("Endgames"), stem("controlling")
+    ('endgam', 'control')
+    """
+    # Released vocabularies were stemmed by the algorithm of snowballstemmer 2; version 3 revised it ("university" is no
+    # longer "univers"). Stemmers keep the word that they work on, so threads cannot share one.
+    from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]
+
+    stemmed: str = EnglishStemmer().stemWord(word.lower())
+    return stemmed
+
+
+def _sample(names: Sequence[str], size: int) -> Sequence[str]:
+    return names[:: max(1, len(names) // size)]
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     found: dict[str, set[str]] = {}
-    for word in vectorizer.build_tokenizer()(text):
-        found.setdefault(as_term(word), set()).add(word)
+    for term, word in pairs:
+        found.setdefault(term, set()).add(word)
     return {term: sorted(words) for term, words in found.items()}
-
-
-def are_words(names: Sequence[str]) -> bool:
-    """Whether feature names can be met in a text: nearly all are lower-case words or phrases."""
-    some = names[:: max(1, len(names) // SAMPLE)]
-    return sum(re.fullmatch(r"[^\W\d_A-Z][\w' -]*\.?", name) is not None for name in some) >= MOST * len(some)

@@ -1,74 +1,59 @@
-"""Work that needs the processor: beside the event loop, so much at once, and no more waiting than can be served."""
+"""Threads that compute responses beside the event loop, with a bounded queue before them."""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pysldl.serve.errors import ServiceError
 
 __all__ = ["WorkQueue"]
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 class WorkQueue:
-    """A pool of threads with a short queue. Who comes when the queue is full is sent away at once.
+    """A pool of threads that refuses work at once when its queue is full.
 
     Parameters
     ----------
     threads : int
     queue : int
+        Most calls that wait for a thread.
     timeout : float
-        Seconds until a request gets no answer any more; its thread is not free before it is done.
+        Seconds until a caller is told that its work took too long. The thread stays busy until the work is done.
     """
 
     def __init__(self, threads: int, queue: int, timeout: float) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="sldl-work")
-        self._room = threads + queue
+        self._capacity = threads + queue
         self._timeout = timeout
-        self.inside = 0
+        self._n_unfinished = 0
 
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """The result of ``work``, done by a thread of the pool."""
-        if self.inside >= self._room:
-            raise ServiceError("overloaded", "The service has more to do than it can: try again soon.", Retry_After="1")
+    async def run(self, work: Callable[[], T]) -> T:
+        """Return the result of ``work``, called in a thread of the pool."""
+        if self._n_unfinished >= self._capacity:
+            raise ServiceError("overloaded", "The service is busy: try again soon.", Retry_After="1")
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Result] = loop.create_future()
 
-        def leave() -> None:
-            self.inside -= 1
-            if answer.done():  # nobody waits any more
-                return
-            if future.cancelled():
-                answer.cancel()
-            elif error := future.exception():
-                answer.set_exception(error)
-            else:
-                answer.set_result(future.result())
+        def finish() -> None:
+            self._n_unfinished -= 1
 
-        def done(_: Future[Result]) -> None:
+        def done(_: Future[T]) -> None:
             # Counted until the thread is free, not only as long as somebody waits for it.
             if not loop.is_closed():
-                loop.call_soon_threadsafe(leave)
+                loop.call_soon_threadsafe(finish)
 
-        self.inside += 1
+        self._n_unfinished += 1
         future = self._pool.submit(work)
         future.add_done_callback(done)
-        patience = loop.call_later(self._timeout, _expire, answer)
         try:
-            return await answer
+            async with asyncio.timeout(self._timeout):
+                return await asyncio.wrap_future(future)  # canceling it takes back work that has not begun
         except TimeoutError:
-            message = f"The answer took longer than {self._timeout:g} seconds: ask for fewer rows, or try again later."
+            message = f"This took longer than {self._timeout:g} seconds: send fewer rows, or try again later."
             raise ServiceError("timed_out", message, Retry_After="5") from None
-        finally:
-            patience.cancel()
-            future.cancel()  # takes back work that has not begun; does nothing to work that has
 
     def close(self) -> None:
+        """Wait for the work that has begun, and drop the rest."""
         self._pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _expire(answer: asyncio.Future[Any]) -> None:
-    if not answer.done():
-        answer.set_exception(TimeoutError())

@@ -1,4 +1,4 @@
-"""What a model card says, before it is a page."""
+"""The content of a model card."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,25 +9,24 @@ import numpy as np
 
 from pysldl._utils.memory import format_bytes
 from pysldl.exceptions import DataError
-from pysldl.inspection.relations import Relations
+from pysldl.inspection.relations import TOP, Relations
 from pysldl.metrics.reliability import by_frequency
 from pysldl.persistence import Manifest
 
 __all__ = ["HeldOut", "ModelCard", "flat_parameters", "make_card"]
 
-RELATIONS_SHOWN = 20
-FEW_ROWS = 5
-VISIBLE_GAP = 0.1
+FEW_ROWS = 5  # labels with fewer training rows are named in the limits
+LARGE_GAP = 0.1  # between predicted and observed probability
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How good the model is on rows it did not learn from.
+    """Quality of a model on held-out rows.
 
     Attributes
     ----------
     rows : str
-        Which rows these are, in words.
+        Which rows these are.
     n_rows : int
     metrics : mapping of str to float
         P, nDCG and R at k, in [0, 1].
@@ -45,8 +44,8 @@ class HeldOut:
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, Any], counts: Any, rows: str) -> "HeldOut":
-        """From a :func:`~pysldl.metrics.reliability.reliability_report` and the training rows of every label."""
-        n_labels = len(summary["n_true"])  # labels that joined later had no part in it
+        """Take over a :func:`~pysldl.metrics.reliability.reliability_report`, given the training rows of labels."""
+        n_labels = len(summary["n_true"])  # labels added by `sldl update` had no part in it
         groups = by_frequency(summary["n_true"], summary["n_found"], np.asarray(counts)[:n_labels])
         return cls(rows, summary["n_rows"], summary["metrics"], groups, summary["reliability"])
 
@@ -61,18 +60,18 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class ModelCard:
-    """Everything the page shows.
+    """Everything that a model card shows.
 
     Attributes
     ----------
     name : str
     data, settings : mapping of str to str
     held_out : HeldOut or None
-        None where nothing is known; the page then says so.
+        None where nothing is known.
     relations : Relations or None
         None where the model keeps no training labels.
     limits : list of str
-        What to know before relying on the model, one sentence each.
+        Known limits, one sentence each.
     """
 
     name: str
@@ -84,17 +83,16 @@ class ModelCard:
 
 
 def make_card(name: str, model: Any, manifest: Manifest, held_out: HeldOut | None = None) -> ModelCard:
-    """The card of a loaded model.
+    """Return the card of a loaded model.
 
     Parameters
     ----------
     name : str
-        What to call it.
     model : SLDLClassifier or another classifier of the library
     manifest : Manifest
-        Of its folder.
+        Of the model folder.
     held_out : HeldOut, optional
-        Results on other rows. Default: those on its left-out rows, which a calibrated model keeps.
+        Quality on other rows. Default: that on held-out training rows, which a calibrated model keeps.
     """
     if held_out is None:
         summary = getattr(model.calibration_, "held_out_", None)
@@ -112,7 +110,7 @@ def make_card(name: str, model: Any, manifest: Manifest, held_out: HeldOut | Non
 
 
 def flat_parameters(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested parameters under dotted names, as ``sldl fit --set`` takes them."""
+    """Return nested parameters under dotted names, as ``sldl fit --set`` takes them."""
     flat: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, dict) and "class" in value:
@@ -145,7 +143,7 @@ def _data(model: Any, manifest: Manifest) -> dict[str, str]:
 
 
 def _moment(created: str) -> str:
-    """To the minute; as it is where it is not what this library writes."""
+    """Return a time to the minute; unchanged where it is not in ISO format."""
     try:
         return datetime.fromisoformat(created).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     except ValueError:
@@ -156,7 +154,7 @@ def _relations(model: Any) -> Relations | None:
     if not hasattr(model, "label_relations"):
         return None
     try:
-        return model.label_relations(RELATIONS_SHOWN)
+        return Relations(model.label_relations(TOP))
     except DataError:  # a decoder that keeps no training labels
         return None
 
@@ -175,8 +173,7 @@ def _limits(model: Any, manifest: Manifest, held_out: HeldOut | None) -> list[st
         limits.append("The embedding stopped at its last step while its loss was still falling.")
     if manifest.extra.get("updates"):
         limits.append(
-            "Rows were added or removed since the fit; threshold, probabilities and the results on left-out rows are "
-            "those of the fit."
+            "Rows were added or removed since the fit; threshold, probabilities and quality are those of the fit."
         )
     limits.append("Relations say which labels go together in the training rows, not what causes what.")
     return limits
@@ -189,7 +186,7 @@ def _limits_of_results(model: Any, held_out: HeldOut | None) -> list[str]:
     if model.calibration_ is None:
         limits.append("The model was not calibrated: it has scores, but no probabilities and no threshold.")
     gap = max(held_out.reliability, key=lambda group: abs(group["predicted"] - group["observed"]), default=None)
-    if gap is not None and abs(gap["predicted"] - gap["observed"]) > VISIBLE_GAP:
+    if gap is not None and abs(gap["predicted"] - gap["observed"]) > LARGE_GAP:
         limits.append(
             f"Probabilities near {gap['predicted']:.0%} came true in {gap['observed']:.0%} of {gap['n']:,} cases."
         )

@@ -159,7 +159,7 @@ function calibrationPlot({ calibration, held_out: held }) {
       diagonal: true,
       dots: true,
     });
-    const words = "On the dashed line, labels given with 70 % confidence apply 70 times in 100. Judged on left-out rows.";
+    const words = "On the dashed line, labels given with 70 % confidence apply 70 times in 100. Judged on held-out examples.";
     return sheet("Calibration", [chart, el("p", { class: "quiet" }, words)]);
   }
   const chart = lineChart({
@@ -172,7 +172,7 @@ function calibrationPlot({ calibration, held_out: held }) {
     yFormat: percentage,
     note: { x: calibration.threshold, text: "assigned from here" },
   });
-  const words = "The confidence of a label is the share of labels with its score that applied, on left-out rows.";
+  const words = "The confidence of a label is the share of labels with its score that applied, on held-out examples.";
   return sheet("Calibration", [chart, el("p", { class: "quiet" }, words)]);
 }
 

@@ -11,7 +11,7 @@ export function showTag(facts) {
   ready = true;
   if (!facts.takes.includes("text")) {
     $("tag-status").textContent =
-      `This model knows no words: it takes vectors of ${facts.n_features} numbers, which programs send to /v1/predict.`;
+      `This model accepts feature vectors only: it takes vectors of ${facts.n_features} numbers, which programs send to /v1/predict.`;
     for (const part of [$("text"), $("tag-button"), $("k")]) part.disabled = true;
     return;
   }
@@ -46,8 +46,8 @@ function showLabels({ features, labels }) {
   $("tag-status").textContent =
     features === 0
       ? "The model knows none of these words: these are simply the most frequent labels."
-      : `${features === 1 ? "1 known term" : `${features} known terms`}. ` +
-        `${chosen.length} of ${labels.length} labels ${chosen.length === 1 ? "is" : "are"} likely enough to be assigned. ` +
+      : `${features === 1 ? "1 word recognized" : `${features} words recognized`}. ` +
+        `${chosen.length} of ${labels.length} labels ${chosen.length === 1 ? "is" : "are"} above the threshold. ` +
         "Open one to see why.";
   const largest = Math.max(...labels.map((label) => label.score), 1e-9);
   const line = (label) => labelLine(label, calibrated ? label.probability : label.score / largest, calibrated);
@@ -93,10 +93,10 @@ function reasons(found) {
     if (found.terms.some((term) => term.words.length)) parts.push(reading(found.terms));
     parts.push(el("p", { class: "quiet" }, `What each adds to the ${found.terms_meaning}:`), terms(found.terms));
   }
-  parts.push(el("h3", {}, "Training rows that voted for it"));
+  parts.push(el("h3", {}, "Similar training examples"));
   if (found.neighbors.length) parts.push(examples(found));
   else parts.push(el("p", { class: "quiet" }, "None of the nearest training rows carries it."));
-  parts.push(el("p", {}, el("a", { href: labelAddress(found.label) }, "Its place among the labels")));
+  parts.push(el("p", {}, el("a", { href: labelAddress(found.label) }, "Show on the map")));
   return parts;
 }
 

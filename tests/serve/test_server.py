@@ -1,19 +1,25 @@
-"""A model that is replaced while it is asked."""
+"""The processes of a service: versions that are replaced under load, workers that die, and stopping."""
 
 import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from quick_models import fitted
 from service_process import Service
 
 from pysldl.datasets import SyntheticDataset
+from pysldl.exceptions import DataError
 from pysldl.persistence import save_model
+from pysldl.serve import server
 
 TEXT = "cloud rain rainbow sky"
 REPLACEMENTS = 4
@@ -27,8 +33,16 @@ def own_model(word_model: Path, tmp_path: Path) -> Path:
 def wait_until(condition: Callable[[], bool], seconds: float = 15) -> None:
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "in vain"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
+
+
+def begun(service: Service) -> float:
+    """Predictions that are under way or done."""
+    text = service.get("/metrics").body.decode()
+    under_way = float(re.search(r"^sldl_requests_in_flight (\S+)$", text, re.M)[1]) - 1  # this request
+    done = re.search(r'^sldl_requests_total{route="predict",status="200"} (\S+)$', text, re.M)
+    return under_way + (float(done[1]) if done else 0)
 
 
 def test_every_answer_belongs_to_one_version_and_none_fails(
@@ -93,7 +107,7 @@ def test_stopping_finishes_what_was_begun(serve: Callable[..., Service], word_mo
     askers = [threading.Thread(target=lambda: answers.append(service.post("/v1/predict", many))) for _ in range(3)]
     for asker in askers:
         asker.start()
-    time.sleep(0.3)
+    wait_until(lambda: begun(service) >= 3)
     code, said = service.stop()
     for asker in askers:
         asker.join()
@@ -121,3 +135,59 @@ def test_dead_workers_are_replaced_and_none_outlives_its_parent(
     left = workers()
     service.process.kill()
     wait_until(lambda: not any(Path(f"/proc/{worker}/cmdline").exists() for worker in left))
+
+
+class ExitError(Exception):
+    pass
+
+
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forking leads into the child, and its end is an error with the exit code."""
+
+    def leave(code: int) -> None:
+        raise ExitError(code)
+
+    monkeypatch.setattr(server.os, "fork", lambda: 0)
+    monkeypatch.setattr(server.os, "_exit", leave)
+    monkeypatch.setattr(server, "_ignore_stop_signals", lambda: None)
+    monkeypatch.setattr(server.logging, "shutdown", lambda: None)
+
+
+def test_a_worker_takes_the_newest_version_and_ends_with_0(forked: None) -> None:
+    seen: list[object] = []
+    source = SimpleNamespace(refresh=lambda telemetry: seen.append(telemetry))
+    supervisor = server._Supervisor(lambda alive: seen.append(alive), source, "telemetry")
+    with pytest.raises(ExitError, match="0"):
+        supervisor._fork()
+    assert seen == ["telemetry", supervisor._alive]
+    os.close(supervisor._alive)
+
+
+def test_a_worker_that_fails_says_why_and_ends_with_1(forked: None, caplog: pytest.LogCaptureFixture) -> None:
+    supervisor = server._Supervisor(lambda alive: 1 // 0, SimpleNamespace(refresh=lambda telemetry: None), None)
+    with pytest.raises(ExitError, match="1"):
+        supervisor._fork()
+    assert "a worker failed" in caplog.text and "ZeroDivisionError" in caplog.text
+    os.close(supervisor._alive)
+
+
+def test_a_service_that_is_stopped_at_once_ends_without_a_word(serve: Callable[..., Service], word_model: Path) -> None:
+    code, said = serve(word_model, "--workers", "2").stop()  # often before the workers have been forked
+    assert (code, said) == (0, "")
+
+
+def test_workers_that_do_not_end_are_killed() -> None:
+    supervisor = server._Supervisor(lambda alive: None, None, None)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as worker:
+        supervisor._processes = {worker.pid, 2**22 + 1}  # no process has the second number
+        supervisor._kill()
+        assert worker.wait(timeout=20) == -signal.SIGKILL
+    os.close(supervisor._alive)
+    os.close(supervisor._hold)
+
+
+def test_several_workers_need_fork(monkeypatch: pytest.MonkeyPatch, word_model: Path) -> None:
+    monkeypatch.delattr(server.os, "fork")
+    with pytest.raises(DataError, match="--workers 1"):
+        server.serve_model(word_model, workers=2)
