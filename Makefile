@@ -31,9 +31,10 @@ test: lint types        ## style, types, doctests and tests
 test-machines: $(READY) ## the tests and fits that depend on numbers, under other threads and processors
 	$(BIN)/python tests/machines/run.py
 
-lint: $(READY)          ## style
+lint: $(READY)          ## style, and the layers of the packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 
 types: $(READY)         ## types
 	$(BIN)/mypy

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from pysldl._utils.settings import parse_assignments
+from pysldl.estimator.settings import parse_assignments
 
 __all__ = ["STANDARD_INPUT", "Data", "Reading"]
 

@@ -146,8 +146,8 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     from pysldl._utils.memory import parse_bytes
-    from pysldl._utils.settings import parse_settings, with_settings
     from pysldl.cli._methods import make_method
+    from pysldl.estimator.settings import parse_settings, with_settings
 
     if memory_limit is not None:
         try:

@@ -78,8 +78,8 @@ def predict(
     json : bool
         Print one JSON object: the predictions, or with --out a summary.
     """
+    from pysldl._utils.files import open_atomic
     from pysldl.cli._model import open_model
-    from pysldl.datasets.files import replacing
 
     written_as = format or _format_of(out)
     opened = open_model(model)
@@ -89,7 +89,7 @@ def predict(
     kind = "probabilities" if proba else "scores"
     lines = _LINES[written_as](rows, kind, len(opened.classifier.label_names_))
     if out is not None:
-        with replacing(out) as stream:
+        with open_atomic(out) as stream:
             stream.writelines(line.encode() for line in lines)
         summary = {"model": str(model), "out": str(out), "format": written_as, "rows": len(rows)}
         summary["labels"] = sum(len(row.names) for row in rows)

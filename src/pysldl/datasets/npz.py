@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from pysldl._utils.files import open_atomic
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.files import replacing, require_file, stem
+from pysldl.datasets.files import require_file, stem
 from pysldl.exceptions import DataError
 
 __all__ = ["read_npz", "write_npz"]
@@ -64,7 +65,7 @@ def write_npz(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     for key in ("feature_names", "idf"):
         if getattr(dataset, key) is not None:
             arrays[key] = getattr(dataset, key)
-    with replacing(path) as stream:
+    with open_atomic(path) as stream:
         np.savez_compressed(stream, **arrays)
 
 

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from pysldl._utils.files import open_atomic
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.files import open_binary, replacing, stem
+from pysldl.datasets.files import open_binary, stem
 from pysldl.exceptions import DataError
 
 __all__ = ["is_xc_header", "read_xc", "write_xc"]
@@ -87,7 +88,7 @@ def write_xc(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     if dataset.X is None:
         raise DataError(f"data set {dataset.name!r} holds texts only: vectorize() it before writing.")
     X, Y = csr_array(dataset.X), dataset.Y
-    with replacing(path) as stream:
+    with open_atomic(path) as stream:
         stream.write(f"{dataset.n_samples} {dataset.n_features} {dataset.n_labels}\n".encode())
         for row in range(dataset.n_samples):
             labels = Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist()

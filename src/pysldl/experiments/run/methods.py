@@ -7,7 +7,6 @@ from typing import Any
 
 from sklearn.base import clone
 
-from pysldl._utils.settings import parse_settings, with_settings
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.embedding import (
     IdentityLabelEmbedding,
@@ -17,6 +16,7 @@ from pysldl.embedding import (
 )
 from pysldl.estimator.classifier import SLDLClassifier
 from pysldl.estimator.presets import make_sldl
+from pysldl.estimator.settings import parse_settings, with_settings
 from pysldl.estimator.size_dispatch import SizeDispatch
 from pysldl.exceptions import DataError
 
