@@ -96,6 +96,7 @@ class Dataset:
 
     @property
     def n_samples(self) -> int:
+        """Number of rows."""
         return int(self.Y.shape[0])
 
     @property
@@ -105,10 +106,12 @@ class Dataset:
 
     @property
     def n_labels(self) -> int:
+        """Number of columns of Y."""
         return int(self.Y.shape[1])
 
     @property
     def labels_per_sample(self) -> float:
+        """Mean number of labels of a row."""
         return self.Y.nnz / self.n_samples if self.n_samples else 0.0
 
     @property
