@@ -46,7 +46,7 @@ test-machines: $(READY) ## the tests and fits that depend on numbers, under othe
 test-core:              ## tests in an environment without any extra; those that need one skip
 	$(PYTHON) -m venv --clear $(VENVS)/core
 	$(VENVS)/core/bin/python -m pip install --quiet --constraint constraints.txt $(TEST_TOOLS) --editable .
-	$(VENVS)/core/bin/python $(PYTEST) --doctest-ignore-import-errors $(CORE_TESTS)
+	PYSLDL_TEST_WITHOUT_EXTRAS=1 $(VENVS)/core/bin/python $(PYTEST) --doctest-ignore-import-errors $(CORE_TESTS)
 
 test-bounds:            ## tests with the oldest versions that pyproject.toml allows (but torch, which is large)
 	$(PYTHON) -m venv --clear $(VENVS)/bounds

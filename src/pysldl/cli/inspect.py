@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
 
+from pysldl.cli._input import Reading
 from pysldl.cli._output import console, facts, note, print_json, table
-from pysldl.cli._reading import Reading
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _measured(
     opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None
 ) -> "HeldOut":
     """The quality of a model on rows of a data set."""
-    from pysldl.cli._data import choose_rows, read_data
+    from pysldl.cli._input import choose_rows, read_data
     from pysldl.estimator.calibration import LABELS_PER_ROW
     from pysldl.inspection.card.content import HeldOut
     from pysldl.metrics.reliability import reliability_report

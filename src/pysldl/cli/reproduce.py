@@ -330,7 +330,7 @@ def _numbers(text: str, option: str) -> tuple[int, ...]:
 
 def _folds(first: int | None, which: str | None, n_folds: int) -> list[int]:
     """Numbers of the folds to run."""
-    from pysldl.cli._settings import parse_ranges
+    from pysldl.cli._input import parse_ranges
     from pysldl.exceptions import DataError
 
     if first is not None and which is not None:

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pysldl.cli._input import Reading
 from pysldl.cli._output import console, print_json
-from pysldl.cli._reading import Reading
 from pysldl.exceptions import DataError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def serve(
 
 
 def _examples(model: Path, data: str, reading: Reading | None) -> "DataExamples":
-    from pysldl.cli._data import choose_rows, read_data
+    from pysldl.cli._input import choose_rows, read_data
     from pysldl.persistence import read_manifest
     from pysldl.serve.examples import DataExamples
 

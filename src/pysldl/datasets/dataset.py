@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator, check_label_names
+from pysldl.preprocessing.text import default_vectorizer
 
 __all__ = ["Dataset"]
 
@@ -177,7 +177,7 @@ class Dataset:
         if self.texts is None:
             raise DataError(f"data set {self.name!r} holds no texts to vectorize.")
         if vectorizer is None:
-            vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32)
+            vectorizer = default_vectorizer(min_df=2, dtype=np.float32)
         rows = self.splits.get("train", range(self.n_samples))
         try:
             vectorizer.fit([self.texts[row] for row in rows])
