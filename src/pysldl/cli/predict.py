@@ -168,17 +168,13 @@ def _json_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
 
 
 def _csv_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
-    header = ("row", "rank", "label", "probability" if kind == "probabilities" else "score")
-    yield _csv_line(header)
+    written = io.StringIO()
+    table = csv.writer(written, lineterminator="\n")
+    table.writerow(("row", "rank", "label", "probability" if kind == "probabilities" else "score"))
     for row in rows:
         for rank, (name, score) in enumerate(zip(row.names, row.scores, strict=True), start=1):
-            yield _csv_line((row.number, rank, name, _short(score)))
-
-
-def _csv_line(cells: tuple[Any, ...]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+            table.writerow((row.number, rank, name, _short(score)))
+    yield written.getvalue()
 
 
 def _xc_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:

@@ -35,6 +35,7 @@ class Dataset:
     label_names : sequence of str of length n_labels
         Must be distinct.
     feature_names : sequence of str of length n_features, optional
+        What the columns of X are.
     splits : mapping of str to row numbers, optional
         The standard split, for example ``{"train": ..., "test": ...}``; empty where there is none.
     idf : array of shape (n_features,), optional
