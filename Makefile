@@ -11,14 +11,16 @@ PYTEST := -m pytest --numprocesses 2 --dist worksteal
 export OMP_WAIT_POLICY ?= passive
 export OPENBLAS_THREAD_TIMEOUT ?= 4
 
-# What runs where numba and torch are missing. The plain loops of the rankers and of the joint decoder are slow.
-CORE_TESTS := src tests/_utils tests/backend tests/cli tests/contracts tests/datasets tests/embedding tests/mapping \
-  tests/metrics tests/neighbors tests/persistence tests/preprocessing tests/test_project.py
-# What touches every dependency: NumPy, SciPy, scikit-learn, numba, faiss, cyclopts, rich, starlette, matplotlib, jinja2.
-BOUNDS_TESTS := tests/cli tests/contracts tests/datasets tests/decoding tests/inspection tests/metrics tests/neighbors \
-  tests/persistence tests/preprocessing tests/experiments/test_figures.py tests/serve/test_serve_api.py
-# What reads files that the wheel must hold: pages, templates, tables.
-WHEEL_TESTS := tests/cli tests/inspection tests/persistence tests/serve/test_serve_api.py tests/experiments/test_report.py
+# Selections of the suites below; files are named without their folders, since their names are unique.
+# Without numba the plain loops of the rankers and of the joint decoder take long, so their tests are left out.
+CORE_TESTS := src tests/_utils tests/contracts tests/datasets tests/embedding tests/mapping tests/metrics \
+  tests/neighbors tests/persistence tests/preprocessing tests/test_project.py
+# Together these use NumPy, SciPy, scikit-learn, numba, faiss, cyclopts, rich, starlette, uvicorn, matplotlib, jinja2.
+BOUNDS_TESTS := tests/datasets tests/decoding tests/metrics tests/neighbors tests/persistence tests/preprocessing \
+  $(shell find tests -name test_cli_golden_path.py -o -name test_figures.py -o -name test_card.py -o -name test_serve_api.py)
+# These read what the wheel must hold beside modules: the page, templates, tables.
+WHEEL_TESTS := tests/persistence tests/inspection \
+  $(shell find tests -name test_cli_golden_path.py -o -name test_catalog.py -o -name test_serve_api.py -o -name test_stats.py)
 
 .PHONY: help demo documents test test-machines test-core test-bounds test-wheel coverage lint types clean
 
