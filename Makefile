@@ -1,13 +1,28 @@
-# Everything runs in .venv, which the first target builds from constraints.txt.
+# Everything runs in .venv, which the first target builds from constraints.txt. The suites that need an environment of
+# their own (test-core, test-bounds, test-wheel) make a fresh one below build/venvs.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+VENVS := build/venvs
+TEST_TOOLS := pytest pytest-timeout pytest-xdist hypothesis
+PYTEST := -m pytest --numprocesses 2 --dist worksteal
 # Threads that wait sleep instead of spinning: two test processes with a thread per core each would keep one another
 # from working. The number of threads stays that of the machine.
 export OMP_WAIT_POLICY ?= passive
 export OPENBLAS_THREAD_TIMEOUT ?= 4
 
-.PHONY: help demo test test-machines lint types clean
+# Selections of the suites below; files are named without their folders, since their names are unique.
+# Without numba the plain loops of the rankers and of the joint decoder take long, so their tests are left out.
+CORE_TESTS := src tests/_utils tests/contracts tests/datasets tests/embedding tests/mapping tests/metrics \
+  tests/neighbors tests/persistence tests/preprocessing tests/test_project.py
+# Together these use NumPy, SciPy, scikit-learn, numba, faiss, cyclopts, rich, starlette, uvicorn, matplotlib, jinja2.
+BOUNDS_TESTS := tests/datasets tests/decoding tests/metrics tests/neighbors tests/persistence tests/preprocessing \
+  $(shell find tests -name test_cli_golden_path.py -o -name test_figures.py -o -name test_card.py -o -name test_serve_api.py)
+# These read what the wheel must hold beside modules: the page, templates, tables.
+WHEEL_TESTS := tests/persistence tests/inspection \
+  $(shell find tests -name test_cli_golden_path.py -o -name test_catalog.py -o -name test_serve_api.py -o -name test_stats.py)
+
+.PHONY: help demo documents test test-machines test-core test-bounds test-wheel coverage lint types clean
 
 help:                   ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -18,25 +33,51 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $(READY)
 
-demo: $(READY)          ## train on the embedded data and show what comes out
+demo: $(READY)          ## train on the built-in data and show what comes out
 	$(BIN)/sldl demo
 
-.PHONY: documents
 documents: $(READY)     ## rewrite the measured blocks of README.md and docs/ from results/
 	$(BIN)/python benchmarks/documents.py --write
 
-test: lint types        ## style, types, doctests and tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+test: lint types        ## style, layers, types, doctests and tests
+	$(BIN)/python $(PYTEST)
 
 test-machines: $(READY) ## the tests and fits that depend on numbers, under other threads and processors
 	$(BIN)/python tests/machines/run.py
 
-lint: $(READY)          ## style
+test-core:              ## tests in an environment without any extra; those that need one skip
+	$(PYTHON) -m venv --clear $(VENVS)/core
+	$(VENVS)/core/bin/python -m pip install --quiet --constraint constraints.txt $(TEST_TOOLS) --editable .
+	PYSLDL_TEST_WITHOUT_EXTRAS=1 $(VENVS)/core/bin/python $(PYTEST) --doctest-ignore-import-errors $(CORE_TESTS)
+
+test-bounds:            ## tests with the oldest versions that pyproject.toml allows (but torch, which is large)
+	$(PYTHON) -m venv --clear $(VENVS)/bounds
+	$(PYTHON) .ci/lower_bounds.py plot fast faiss serve dev > $(VENVS)/lower-bounds.txt
+	$(VENVS)/bounds/bin/python -m pip install --quiet --constraint $(VENVS)/lower-bounds.txt $(TEST_TOOLS) \
+	  pandas polars safetensors --editable ".[plot,fast,faiss,serve]"
+	$(VENVS)/bounds/bin/python $(PYTEST) $(BOUNDS_TESTS)
+
+test-wheel: $(READY)    ## build sdist and wheel, and test the installed wheel instead of the tree
+	rm -rf build/dist
+	$(BIN)/python -m build --outdir build/dist
+	$(PYTHON) -m venv --clear $(VENVS)/wheel
+	$(VENVS)/wheel/bin/python -m pip install --quiet --constraint constraints.txt $(TEST_TOOLS) \
+	  "$$(ls build/dist/*.whl)[plot,fast,serve]"
+	cd $(VENVS) && wheel/bin/python -c "import pysldl; assert 'site-packages' in pysldl.__file__, pysldl.__file__"
+	$(VENVS)/wheel/bin/python $(PYTEST) $(WHEEL_TESTS)
+	$(VENVS)/wheel/bin/sldl demo
+
+coverage: $(READY)      ## the share of lines that the tests run, a package a line
+	$(BIN)/python $(PYTEST) --cov=pysldl --cov-report=
+	$(BIN)/python .ci/coverage_by_package.py
+
+lint: $(READY)          ## style, and the layers of the packages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
 
 types: $(READY)         ## types
 	$(BIN)/mypy
 
 clean:                  ## remove what was built
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage build dist

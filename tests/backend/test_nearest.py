@@ -35,7 +35,9 @@ def test_largest_are_those_of_a_stable_sort(either, k, left_out):
 @pytest.mark.parametrize("form", ["sparse", "dense"])
 def test_products_of_pairs(either, form):
     rng = np.random.default_rng(1)
-    Q, V = (sparse.random_array((n, 40), density=0.3, rng=rng, format="csr", dtype=np.float32) for n in (70, 30))
+    Q, V = (
+        sparse.random_array((n, 40), density=0.3, random_state=rng, format="csr", dtype=np.float32) for n in (70, 30)
+    )
     rows = rng.integers(-1, 30, (70, 6))
     expected = np.where(rows < 0, 0, np.take_along_axis((Q @ V.T).toarray(), np.maximum(rows, 0), axis=1))
     found = pair_products(Q, rows, V) if form == "sparse" else pair_products(Q.toarray(), rows, V.toarray())

@@ -15,7 +15,7 @@ from pysldl.backend.voting import vote_top
 @pytest.fixture
 def features():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((200, 60), density=0.15, rng=rng, format="csr", dtype=np.float32)
+    X = sparse.random_array((200, 60), density=0.15, random_state=rng, format="csr", dtype=np.float32)
     X.data[::3] = 0.5  # so that ties happen
     return sparse.vstack([X, sparse.csr_array((1, 60), dtype=np.float32)], format="csr")
 
@@ -64,7 +64,7 @@ def test_votes():
 
 def test_scores_of_candidates(features):
     rng = np.random.default_rng(2)
-    W = sparse.random_array((25, 60), density=0.4, rng=rng, format="csr", dtype=np.float32)
+    W = sparse.random_array((25, 60), density=0.4, random_state=rng, format="csr", dtype=np.float32)
     bias = rng.normal(size=25).astype(np.float32)
     labels = rng.integers(-1, 25, (201, 6), dtype=np.int32)
     alone = [(score_candidates(features[[row]], labels[[row]], W, bias),) for row in range(201)]

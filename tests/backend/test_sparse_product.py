@@ -25,7 +25,7 @@ def no_numba(monkeypatch):
 @pytest.mark.parametrize("shape", [(300, 80), (3, 500), (200, 1)])
 def test_product(shape, precision, no_numba):
     rng = np.random.default_rng(0)
-    X = sparse.random_array(shape, density=0.2, rng=rng, format="csr").astype(precision[0])
+    X = sparse.random_array(shape, density=0.2, random_state=rng, format="csr").astype(precision[0])
     P = rng.normal(size=(shape[1], 7)).astype(precision[1])
     fast = sparse_times(X, P)
     no_numba()
@@ -64,7 +64,7 @@ def test_number_of_threads_changes_nothing():
     import numba
 
     rng = np.random.default_rng(2)
-    X = sparse.random_array((400, 90), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    X = sparse.random_array((400, 90), density=0.2, random_state=rng, format="csr", dtype=np.float32)
     P = rng.normal(size=(90, 9)).astype(np.float32)
     before = numba.get_num_threads()
     found = []

@@ -43,7 +43,7 @@ def both(monkeypatch):
 @pytest.fixture(scope="module")
 def world():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((300, 80), density=0.15, rng=rng, format="csr", dtype=np.float32)
+    X = sparse.random_array((300, 80), density=0.15, random_state=rng, format="csr", dtype=np.float32)
     Y = sparse.csr_array((rng.random((300, 25)) < 0.1).astype(np.float32))
     return X, Y
 
@@ -112,7 +112,7 @@ def test_votes(both, world):
 
 def test_scores_of_candidates(both, world):
     rng = np.random.default_rng(5)
-    W = sparse.random_array((25, 80), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    W = sparse.random_array((25, 80), density=0.3, random_state=rng, format="csr", dtype=np.float32)
     labels = rng.integers(-1, 25, (300, 6)).astype(np.int32)
     plain, card = both(lambda: score_candidates(world[0], labels, W, rng.random(25).astype(np.float32) * 0))
     np.testing.assert_allclose(plain, card, rtol=1e-4, atol=1e-5)

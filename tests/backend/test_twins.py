@@ -33,7 +33,7 @@ def plain(monkeypatch):
 @pytest.fixture
 def world():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((300, 80), density=0.15, rng=rng, format="csr", dtype=np.float32)
+    X = sparse.random_array((300, 80), density=0.15, random_state=rng, format="csr", dtype=np.float32)
     X.data = np.round(X.data, 1)  # so that ties happen
     Y = sparse.csr_array((rng.random((300, 25)) < 0.1).astype(np.float32))
     return X, Y
@@ -74,7 +74,7 @@ def test_votes(world, plain):
 def test_scores_of_candidates(world, plain):
     X, _ = world
     rng = np.random.default_rng(2)
-    W = sparse.random_array((25, 80), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    W = sparse.random_array((25, 80), density=0.3, random_state=rng, format="csr", dtype=np.float32)
     bias = rng.random(25).astype(np.float32)
     labels = rng.integers(-1, 25, (300, 6))
     fast, slow = score_candidates(X, labels, W, bias), plain(score_candidates, X, labels, W, bias)

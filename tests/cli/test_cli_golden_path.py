@@ -23,7 +23,7 @@ def test_fit_predict_evaluate_inspect(sldl, files, world, tmp_path, format):
     assert fitted.document["split"] == ("train" if has_splits else "all")
     assert fitted.document["n_samples"] == (192 if has_splits else 240)
     assert set(fitted.document["memory_bytes"]) == {"embedding", "mapping", "decoder"}
-    assert "memory beside the data" in fitted.err
+    assert "estimated memory, excluding the data" in fitted.err
 
     predicted = sldl("predict", model, files[format], "--k", 3)
     rows = [json.loads(line) for line in predicted.out.splitlines()]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pysldl.cli import run
-from pysldl.cli._settings import parse_ranges
+from pysldl.cli._input import parse_ranges
 from pysldl.exceptions import DataError
 from pysldl.persistence import load_model, read_manifest
 

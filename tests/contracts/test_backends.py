@@ -91,7 +91,7 @@ def only_numba(against_numpy):
 def world():
     """Sparse rows with equal values, so that ties happen, and their labels."""
     rng = np.random.default_rng(0)
-    X = sparse.random_array((300, 80), density=0.15, rng=rng, format="csr", dtype=np.float32)
+    X = sparse.random_array((300, 80), density=0.15, random_state=rng, format="csr", dtype=np.float32)
     X.data = np.round(X.data, 1)
     X.eliminate_zeros()
     Y = sparse.csr_array((rng.random((300, 25)) < 0.1).astype(np.float32))
@@ -234,7 +234,7 @@ def test_votes(against_numpy, world, m):
 
 def test_scores_of_candidates(against_numpy, world):
     rng = np.random.default_rng(5)
-    W = sparse.random_array((25, 80), density=0.3, rng=rng, format="csr", dtype=np.float32)
+    W = sparse.random_array((25, 80), density=0.3, random_state=rng, format="csr", dtype=np.float32)
     labels, bias = rng.integers(-1, 25, (300, 6)).astype(np.int32), rng.random(25).astype(np.float32)
     plain, other = against_numpy(lambda: score_candidates(world[0], labels, W, bias))
     np.testing.assert_allclose(plain, other, rtol=1e-5, atol=1e-6)

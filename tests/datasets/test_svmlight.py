@@ -29,8 +29,8 @@ def test_packed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1 1:x", "line 2: the value of feature 1 is not a finite number: 'x'"),
-        ("1 1:nan", "line 2: the value of feature 1 is not a finite number: 'nan'"),
+        ("1 1:x", "line 2: the value of feature 1 is not a finite float32 number: 'x'"),
+        ("1 1:nan", "line 2: the value of feature 1 is not a finite float32 number: 'nan'"),
         ("a 1:1", "line 2: the label 'a' is not a number"),
         ("1 x:1", "line 2: expected 'feature:value', found 'x:1'"),
         ("1 2:1 1:1", "line 2: feature 1 comes after feature 2"),

@@ -29,7 +29,7 @@ def search(request, monkeypatch):
 def rows():
     rng = np.random.default_rng(0)
     codes = rng.normal(size=(120, 6)).astype(np.float32)
-    features = sparse.random_array((120, 30), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    features = sparse.random_array((120, 30), density=0.2, random_state=rng, format="csr", dtype=np.float32)
     Y = sparse.csr_array((rng.random((120, 9)) < 0.3).astype(np.float32))
     return CodedRows(codes, features), Y
 

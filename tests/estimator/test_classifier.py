@@ -297,7 +297,7 @@ def test_memory_is_estimated_and_refused_before_it_is_taken(train, fitted, test)
 
 def test_a_small_memory_limit_takes_the_lean_way_through_every_stage():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((1500, 600), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    X = sparse.random_array((1500, 600), density=0.2, random_state=rng, format="csr", dtype=np.float32)
     Y = sparse.csr_array((rng.random((1500, 400)) < 0.01).astype(np.float32))
     Y = Y[:, np.asarray(Y.sum(axis=0)).ravel() > 0]
     quick = {"calibrate": False, "random_state": 0}

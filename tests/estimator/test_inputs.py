@@ -5,7 +5,6 @@ import sys
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate, learning_curve
 
@@ -15,6 +14,7 @@ from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.metrics import evaluate
 from pysldl.preprocessing.labels import encode_labels
 
+pd = pytest.importorskip("pandas", reason="pandas is not installed (it is part of the extra dev)")
 pl = pytest.importorskip("polars", reason="polars is not installed (it is part of the extra dev)")
 
 TEXTS = ["good cat food", "dog walks", "cat and dog", "sky cloud", "cloud rain", "blue sky"] * 5

@@ -11,7 +11,7 @@ NUMBERS = (
     "tests/embedding",
     "tests/mapping",
     "tests/neighbors",
-    "tests/preprocessing/test_scaling.py",
+    "tests/preprocessing/test_feature_scaling.py",
     "tests/ranking",
     "tests/metrics",
     "tests/baselines/test_simple.py",

@@ -22,7 +22,7 @@ ELEVEN = [
 def problem(request):
     n, q = request.param
     rng = np.random.default_rng(0)
-    X = sparse.random_array((n, q), density=0.3, rng=rng, format="csr") + 0.0
+    X = sparse.random_array((n, q), density=0.3, random_state=rng, format="csr") + 0.0
     return X, rng.normal(size=(n, 4))
 
 
@@ -87,7 +87,7 @@ def test_solvers_agree_on_real_data(data_dir, name):
 def test_sparse_input_is_never_made_dense():
     import tracemalloc
 
-    X = sparse.random_array((2_000, 20_000), density=0.0005, rng=np.random.default_rng(0), format="csr")
+    X = sparse.random_array((2_000, 20_000), density=0.0005, random_state=np.random.default_rng(0), format="csr")
     Z = np.ones((2_000, 2))
     tracemalloc.start()
     RidgeMapping(solver="cg", fit_intercept=True).fit(X, Z)

@@ -31,7 +31,7 @@ def test_no_factor_that_does_not_fit():
 )
 def test_the_choice_is_the_faster_one_where_it_matters(n_samples, n_features, a_row, n_targets):
     rng = np.random.default_rng(0)
-    X = sparse.random_array((n_samples, n_features), density=a_row / n_features, rng=rng, format="csr")
+    X = sparse.random_array((n_samples, n_features), density=a_row / n_features, random_state=rng, format="csr")
     Z = rng.normal(size=(n_samples, n_targets))
 
     def seconds(solver):

@@ -101,8 +101,8 @@ def test_every_form_equals_the_slow_implementation(problem, container):
 def test_a_larger_sparse_problem_equals_the_slow_implementation(container):
     rng = np.random.default_rng(3)
     shape = (400, 3000)
-    truth = container(random_array(shape, density=2e-3, format="csr", rng=rng) > 0)
-    scores = container(random_array(shape, density=1e-2, format="csr", rng=rng) + 0.95 * truth)
+    truth = container(random_array(shape, density=2e-3, format="csr", random_state=rng) > 0)
+    scores = container(random_array(shape, density=1e-2, format="csr", random_state=rng) + 0.95 * truth)
     weights = rng.uniform(1, 20, size=shape[1])
     rows = [slice(start, stop) for start, stop in zip(scores.indptr, scores.indptr[1:], strict=False)]
     rankings = [
@@ -120,9 +120,9 @@ def test_a_larger_sparse_problem_equals_the_slow_implementation(container):
 def test_millions_of_labels_need_little_memory():
     rng = np.random.default_rng(0)
     shape = (1000, 5_000_000)
-    truth = random_array(shape, density=1e-6, format="csr", rng=rng)
+    truth = random_array(shape, density=1e-6, format="csr", random_state=rng)
     truth.data[:] = 1.0
-    scores = csr_array(truth + random_array(shape, density=1e-5, format="csr", rng=rng))
+    scores = csr_array(truth + random_array(shape, density=1e-5, format="csr", random_state=rng))
     labels = np.full((shape[0], 5), -1)
     labels[:, 0] = rng.integers(shape[1], size=shape[0])
     weights = np.ones(shape[1])

@@ -123,7 +123,7 @@ def test_whole_numbers_are_ranked_as_float64(dtype):
 
 def test_millions_of_labels_and_one_very_long_row_need_little_memory():
     n_labels = 5_000_000
-    short = random_array((2000, n_labels), density=1e-5, format="csr", rng=np.random.default_rng(0))
+    short = random_array((2000, n_labels), density=1e-5, format="csr", random_state=np.random.default_rng(0))
     long_row = np.arange(0, n_labels, 10)
     scores = csr_array(
         (

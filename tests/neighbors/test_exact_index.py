@@ -59,7 +59,7 @@ def test_of_equal_vectors_the_first_are_found(copies):
 def test_the_number_of_threads_changes_no_bit():
     rng = np.random.default_rng(3)
     Z, Q = rng.normal(size=(3000, 65)), rng.normal(size=(700, 65))
-    Y = sparse.random_array((3000, 40), density=0.1, rng=rng, format="csr")
+    Y = sparse.random_array((3000, 40), density=0.1, random_state=rng, format="csr")
     found = []
     for threads in (1, 2):
         with threadpool_limits(threads):

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from safetensors.numpy import load as reference_load
-from safetensors.numpy import save as reference_save
 
 from pysldl.exceptions import ModelFormatError
 from pysldl.persistence.tensors import DTYPES, read_tensors, tensors_size, write_tensors
+
+safetensors = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed (extra dev)")
+reference_load, reference_save = safetensors.load, safetensors.save
 
 shapes = hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)
 arrays = st.sampled_from(list(DTYPES.values())).flatmap(lambda dtype: hnp.arrays(dtype, shapes))

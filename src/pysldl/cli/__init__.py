@@ -24,8 +24,8 @@ app = App(
     name="sldl",
     help="Scalable label distribution learning: many labels per row, out of thousands or a million.",
     help_epilogue=(
-        "Every command has --help with an example. An error is one line and exit code 2; --debug, or "
-        f"{DEBUG_VARIABLE}=1, shows where it came from."
+        "Every command has --help with an example. Errors print one line (exit code 2); use --debug, or "
+        f"{DEBUG_VARIABLE}=1, for a traceback."
     ),
     help_format="markdown",
     default_parameter=Parameter(negative=()),

@@ -1,4 +1,4 @@
-"""A model folder and data side by side: do their columns mean the same?"""
+"""A model folder and a data set side by side, their columns matched by name."""
 
 from dataclasses import dataclass
 from pathlib import Path

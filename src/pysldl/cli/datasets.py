@@ -14,7 +14,7 @@ __all__ = ["datasets"]
 
 
 def datasets(name: str | None = None, /, *, data_dir: Path | None = None, json: bool = False) -> int:
-    """List the known data sets and where copies of them lie, or show one and check its copy.
+    """List the known data sets and where local copies are, or show one and check its copy.
 
     Examples: `sldl datasets --data-dir ~/data`, `sldl datasets stackex-chess`
 

@@ -1,10 +1,10 @@
 """`sldl evaluate`: how good a model is on labeled rows."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from pysldl.cli._input import Data, Reading, choose_rows, parse_cutoffs, read_data
 from pysldl.cli._output import console, note, percent, print_json, table
-from pysldl.cli._reading import Data, Reading
 
 __all__ = ["evaluate"]
 
@@ -42,8 +42,8 @@ def evaluate(
     ks : str
         Numbers of predicted labels to score.
     unseen : {"keep", "drop"}, optional
-        Labels that no training row carried: keep counts them as missed, drop leaves them out of the truth. Default:
-        keep, but a label name that the model has never heard of is an error.
+        Labels without training examples: keep counts them as misses, drop leaves them out of the truth. Default: keep,
+        but a label name that the model does not know is an error.
     propensity_a : float, optional
         Constant A of the propensity model. Default: the catalog's for this data set, else 0.55.
     propensity_b : float, optional
@@ -54,9 +54,7 @@ def evaluate(
     json : bool
         Print one JSON object; metrics lie between 0 and 1.
     """
-    from pysldl.cli._data import choose_rows, read_data
     from pysldl.cli._model import open_model
-    from pysldl.cli._settings import parse_cutoffs
     from pysldl.metrics import evaluate as score
     from pysldl.metrics import inverse_propensity_from_counts
 
@@ -90,15 +88,21 @@ def evaluate(
     }
     if json:
         print_json(result)
-        return 0
+    else:
+        _print(result, cutoffs)
+    return 0
+
+
+def _print(result: dict[str, Any], cutoffs: tuple[int, ...]) -> None:
+    screen, metrics, constants = console(), result["metrics"], result["propensity"]
+    screen.print(f"{result['data']}, {result['split']}: {result['n_samples']} rows", markup=False, soft_wrap=True)
     columns = [f"@{k}" for k in cutoffs]
-    console().print(f"{dataset.name}, {part}: {rows.n_samples} rows", markup=False, soft_wrap=True)
-    shown = table("per cent", "", *columns, numbers=tuple(columns))
+    shown = table("%", "", *columns, numbers=tuple(columns))
     for name in dict.fromkeys(key.split("@")[0] for key in metrics):
         shown.add_row(name, *(percent(metrics[f"{name}@{k}"]) for k in cutoffs))
-    console().print(shown)
-    console().print(f"labels unseen in training: {result['unseen']}; propensities with A {a:g}, B {b:g}", markup=False)
-    return 0
+    screen.print(shown)
+    unseen = "count as misses" if result["unseen"] == "keep" else "are left out of the truth"
+    screen.print(f"unseen labels {unseen}; propensities with A {constants['A']:g}, B {constants['B']:g}", markup=False)
 
 
 def _usual_propensity(name: str) -> tuple[float, float]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from pysldl.cli._input import Data, Reading, choose_rows, read_data
 from pysldl.cli._output import console, facts, note, print_json, stage_bars
-from pysldl.cli._reading import Data, Reading
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def fit(
         Folder to write.
     preset : str
         accurate (the default), which suits itself to the size of the data; fast, for large sparse data such as many
-        texts; paper, official or blend, with Gaussian label embeddings. Or a method to compare with: SLEEC, DXML, FL,
+        texts; paper, official or blend, with Gaussian label embeddings. Or a baseline: SLEEC, DXML, FL,
         CB, DB, PACA, FLEM, DELA, CLIF, KD-TEA, AdaC2, prior, knn, ovr or ridge.
     set_ : list of str, optional
         Change a parameter, as key=value: `--set decoder.n_neighbors=50`. A stage is replaced by its class:
@@ -57,7 +57,7 @@ def fit(
         Rows to learn from: a split of the data, or all. Default: train where there is such a split, else all.
     features : {"auto", "raw", "tfidf"}
         What to do with raw term counts that come with inverse document frequencies, as in eurlex57k and tibkat: auto
-        and tfidf weight them, raw takes them as they are. The model remembers it.
+        and tfidf weight them, raw takes them as they are. Stored in the model.
     seed : int
         The same seed gives the same model.
     memory_limit : str, optional
@@ -65,13 +65,12 @@ def fit(
     overwrite : bool
         Replace a model that is there.
     keep_examples : bool
-        Keep in the model what its rows said, the first 300 characters of a text or the heaviest terms, so that
-        explanations can show it, after `sldl update` too. Whoever has the model can then read it.
+        Keep excerpts of the training texts in the model (300 characters of a text, or the top terms), so that
+        explanations can show them, after `sldl update` too. Whoever has the model can then read them.
     reading : Reading, optional
     json : bool
         Print one JSON object.
     """
-    from pysldl.cli._data import choose_rows, read_data
     from pysldl.inspection.snippets import row_snippets
     from pysldl.persistence import save_model
 
@@ -80,24 +79,13 @@ def fit(
     weighted = features == "tfidf" or (features == "auto" and dataset.idf is not None)
     rows, part = choose_rows(dataset.tfidf() if weighted else dataset, split, usual="train")
     classifier = _make(preset, set_ or [], rows.X is None, seed, memory_limit)
-
     if keep_examples and not hasattr(classifier, "explain"):
         raise DataError(f"--keep-examples: {preset} does not explain its predictions, so that it has no use for them.")
     memory = _memory(classifier, rows)
     note(f"{rows!r}, split {part}")
     if memory:
         note(_memory_line(memory, complete=rows.X is not None))
-    started = time.perf_counter()
-    with stage_bars() as bars:
-        if hasattr(classifier, "progress"):
-            classifier.set_params(progress=bars)
-        classifier.fit(
-            rows.texts if rows.X is None else rows.X,
-            rows.Y,
-            label_names=rows.label_names.tolist(),
-            feature_names=None if rows.X is None or rows.feature_names is None else rows.feature_names.tolist(),
-        )
-    seconds = time.perf_counter() - started
+    seconds = _train(classifier, rows)
     if weighted:
         classifier.feature_idf_ = dataset.idf
     if keep_examples:
@@ -111,7 +99,6 @@ def fit(
         "set": set_ or [],
     }
     save_model(classifier, model, extra=about, overwrite=overwrite)
-
     result = {
         "model": str(model),
         **about,
@@ -143,11 +130,10 @@ def _check_target(model: Path, overwrite: bool) -> None:
 
 
 def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_limit: str | None) -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
     from pysldl._utils.memory import parse_bytes
     from pysldl.cli._methods import make_method
     from pysldl.estimator.settings import parse_settings, with_settings
+    from pysldl.preprocessing.text import default_vectorizer
 
     if memory_limit is not None:
         try:
@@ -156,27 +142,39 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
             raise DataError(f"--memory-limit: {error}") from error
     fixed: dict[str, Any] = {"random_state": seed, "memory_limit": memory_limit}
     if from_texts:
-        fixed["vectorizer"] = TfidfVectorizer(sublinear_tf=True)
+        fixed["vectorizer"] = default_vectorizer()
     return with_settings(make_method(preset, fixed), parse_settings(settings, "--set"), "--set")
+
+
+def _train(classifier: Any, rows: "Dataset") -> float:
+    """Fit on the rows, with a bar for every stage; the seconds it took."""
+    started = time.perf_counter()
+    with stage_bars() as bars:
+        if hasattr(classifier, "progress"):
+            classifier.set_params(progress=bars)
+        classifier.fit(
+            rows.texts if rows.X is None else rows.X,
+            rows.Y,
+            label_names=rows.label_names.tolist(),
+            feature_names=None if rows.X is None or rows.feature_names is None else rows.feature_names.tolist(),
+        )
+    return time.perf_counter() - started
 
 
 def _memory(classifier: Any, rows: "Dataset") -> dict[str, int]:
     """Bytes of each stage beside the data, where the classifier can tell."""
     if not hasattr(classifier, "estimate_memory"):
         return {}
-    found: dict[str, int] = classifier.estimate_memory(rows.n_samples, rows.n_features, rows.n_labels, _stored(rows))
+    stored = 0 if rows.X is None else int(getattr(rows.X, "nnz", rows.X.size))
+    found: dict[str, int] = classifier.estimate_memory(rows.n_samples, rows.n_features, rows.n_labels, stored)
     return found
-
-
-def _stored(rows: "Dataset") -> int:
-    return 0 if rows.X is None else int(getattr(rows.X, "nnz", rows.X.size))
 
 
 def _memory_line(memory: dict[str, int], *, complete: bool) -> str:
     from pysldl._utils.memory import format_bytes
 
     stages = ", ".join(f"{stage} {format_bytes(needed)}" for stage, needed in memory.items())
-    return f"memory beside the data: {stages}" + ("" if complete else ", and more for the words of the texts")
+    return f"estimated memory, excluding the data: {stages}" + ("" if complete else ", plus the vocabulary")
 
 
 def _learned(classifier: Any) -> dict[str, Any]:

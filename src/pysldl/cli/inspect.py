@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.markup import escape
 from rich.table import Table
 
+from pysldl.cli._input import Reading
 from pysldl.cli._output import console, facts, note, print_json, table
-from pysldl.cli._reading import Reading
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _write_card(
 
 def _measure(opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None) -> "HeldOut":
     """Return the quality of a model on rows of a data set."""
-    from pysldl.cli._data import choose_rows, read_data
+    from pysldl.cli._input import choose_rows, read_data
     from pysldl.estimator.calibration import LABELS_PER_ROW
     from pysldl.inspection.card import HeldOut
     from pysldl.metrics.reliability import reliability_report

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from pysldl.cli._input import STANDARD_INPUT, Data, Reading, choose_rows, local_file, read_data
 from pysldl.cli._output import console, print_json
-from pysldl.cli._reading import STANDARD_INPUT, Data, Reading
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def predict(
     Examples: `sldl predict chess stackex-chess --k 3 --out labels.csv`,
     `echo "a text to label" | sldl predict posts`
 
-    A model of texts takes JSON lines, CSV or one text a line; labels in the file are not looked at.
+    A model of texts takes JSON lines, CSV or one text a line; labels in the file are ignored.
 
     Parameters
     ----------
@@ -60,13 +60,13 @@ def predict(
     data : str
         A file, a name of the catalog, or - for standard input.
     k : int, optional
-        At most so many labels a row. Default: 5, or 100 with a threshold.
+        Maximum labels per row. Default: 5, or 100 with a threshold.
     threshold : float or "learned", optional
-        Leave out labels that score less; learned takes the threshold that was best on left-out rows in training.
+        Leave out labels that score less; learned takes the threshold that was best on held-out training examples.
     proba : bool
         Give calibrated probabilities instead of scores.
     out : Path, optional
-        File to write; it appears whole or not at all. Default: standard output.
+        File to write, atomically. Default: standard output.
     format : {"jsonl", "csv", "xc"}, optional
         A JSON object a row; a table of row, rank, label and score; or the repository's score file, with columns in
         place of names. Default: by the suffix of --out (.jsonl, .ndjson, .csv); jsonl on standard output.
@@ -78,8 +78,8 @@ def predict(
     json : bool
         Print one JSON object: the predictions, or with --out a summary.
     """
+    from pysldl._utils.files import open_atomic
     from pysldl.cli._model import open_model
-    from pysldl.datasets.files import replacing
 
     written_as = format or _format_of(out)
     opened = open_model(model)
@@ -89,7 +89,7 @@ def predict(
     kind = "probabilities" if proba else "scores"
     lines = _LINES[written_as](rows, kind, len(opened.classifier.label_names_))
     if out is not None:
-        with replacing(out) as stream:
+        with open_atomic(out) as stream:
             stream.writelines(line.encode() for line in lines)
         summary = {"model": str(model), "out": str(out), "format": written_as, "rows": len(rows)}
         summary["labels"] = sum(len(row.names) for row in rows)
@@ -116,15 +116,14 @@ def _format_of(out: Path | None) -> str:
 
 def _rows(opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None) -> Any:
     """What the model shall predict for: features, or texts, which may come without labels."""
-    from pysldl.cli._data import choose_rows, local_file, read_data
-    from pysldl.cli._texts import read_texts
+    from pysldl.datasets.text import read_texts
 
     is_file = data == STANDARD_INPUT or Path(data).is_file()
     if opened.takes_texts and is_file and split is None:
         reading = reading or Reading()
         with local_file(data) as path:
             return read_texts(
-                path, field=reading.text or "text", format=reading.input_format, **_reading_options(reading, data)
+                path, text=reading.text or "text", format=reading.input_format, **_reading_options(reading, data)
             )
     dataset = read_data(data, reading, n_features=opened.classifier.n_features_in_)
     return opened.rows_of(choose_rows(dataset, split)[0], features)
@@ -169,17 +168,13 @@ def _json_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
 
 
 def _csv_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
-    header = ("row", "rank", "label", "probability" if kind == "probabilities" else "score")
-    yield _csv_line(header)
+    written = io.StringIO()
+    table = csv.writer(written, lineterminator="\n")
+    table.writerow(("row", "rank", "label", "probability" if kind == "probabilities" else "score"))
     for row in rows:
         for rank, (name, score) in enumerate(zip(row.names, row.scores, strict=True), start=1):
-            yield _csv_line((row.number, rank, name, _short(score)))
-
-
-def _csv_line(cells: tuple[Any, ...]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
+            table.writerow((row.number, rank, name, _short(score)))
+    yield written.getvalue()
 
 
 def _xc_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:

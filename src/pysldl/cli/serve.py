@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from pysldl.cli._input import Reading
 from pysldl.cli._output import console, print_json
-from pysldl.cli._reading import Reading
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.serve.limits import Limits
 
@@ -105,7 +105,7 @@ def _announce(model: Path, address: str, n_workers: int, json: bool) -> None:
 
 
 def _examples(model: Path, data: str, reading: Reading | None) -> "DataExamples":
-    from pysldl.cli._data import choose_rows, read_data
+    from pysldl.cli._input import choose_rows, read_data
     from pysldl.persistence import read_manifest
     from pysldl.serve.examples import DataExamples
 

@@ -1,4 +1,4 @@
-"""`sldl update`: a model learns further rows, or drops some, and takes the place of its old version."""
+"""`sldl update`: add rows to a model, or take some out, and replace its folder."""
 
 import shutil
 import time
@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pysldl.cli._input import Data, Reading, choose_rows, parse_ranges, read_data
 from pysldl.cli._output import console, facts, print_json
-from pysldl.cli._reading import Data, Reading
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -57,9 +57,7 @@ def update(
     json : bool
         Print one JSON object.
     """
-    from pysldl.cli._data import choose_rows, read_data
     from pysldl.cli._model import open_model
-    from pysldl.cli._settings import parse_ranges
     from pysldl.persistence import save_model
 
     if data is None and remove is None:
@@ -71,7 +69,8 @@ def update(
     if not hasattr(classifier, "partial_fit"):
         able = "" if hasattr(classifier, "online") else " --preset accurate"  # or another of SLDL
         raise DataError(
-            f"{model}: was not fitted for incremental updates. Fit it again: sldl fit DATA{able} --set online=true."
+            f"{model}: was not fitted for incremental updates. Fit it again with: "
+            f"sldl fit DATA{able} --set online=true."
         )
 
     started = time.perf_counter()
@@ -87,7 +86,6 @@ def update(
         _add(opened, rows, features)
     seconds = time.perf_counter() - started
     new_labels = [str(label) for label in classifier.label_names_.tolist() if label not in known]
-
     change = {
         "data": name,
         "split": part,
@@ -102,22 +100,34 @@ def update(
     if keep is not None:
         _copy_aside(model, keep)
     save_model(classifier, model, extra=extra, overwrite=True)
+    _report(opened, change, new_labels, len(extra["updates"]) + 1, keep, seconds, json)
+    return 0
 
+
+def _report(
+    opened: "Model",
+    change: dict[str, Any],
+    new_labels: list[str],
+    version: int,
+    previous: Path | None,
+    seconds: float,
+    json: bool,
+) -> None:
     result = {
-        "model": str(model),
+        "model": str(opened.path),
         **change,
-        "n_samples": classifier.n_samples_,
-        "n_labels": len(classifier.label_names_),
+        "n_samples": opened.classifier.n_samples_,
+        "n_labels": len(opened.classifier.label_names_),
         "new_labels": new_labels,
-        "version": len(extra["updates"]) + 1,
-        "previous": None if keep is None else str(keep),
+        "version": version,
+        "previous": None if previous is None else str(previous),
         "seconds": round(seconds, 3),
     }
     if json:
         print_json(result)
-    else:
-        console().print(facts(result | {"new_labels": _shortened(new_labels)}))
-    return 0
+        return
+    more = f" and {len(new_labels) - NAMES_SHOWN} more; --json shows all" if len(new_labels) > NAMES_SHOWN else ""
+    console().print(facts(result | {"new_labels": ", ".join(new_labels[:NAMES_SHOWN]) + more}))
 
 
 def _add(opened: "Model", rows: "Dataset", features: "Features") -> None:
@@ -159,8 +169,3 @@ def _copy_aside(model: Path, keep: Path) -> None:
             put_in_place(folder, keep.resolve())
     except OSError as error:
         raise DataError(f"{keep}: the old version cannot be kept there: {error.strerror or error}.") from error
-
-
-def _shortened(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more; --json shows all" if len(names) > NAMES_SHOWN else ""
-    return ", ".join(names[:NAMES_SHOWN]) + more

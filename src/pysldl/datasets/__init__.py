@@ -1,4 +1,4 @@
-"""Data sets: where they come from, what they look like, and a synthetic one."""
+"""Data sets: a reader a file format, a catalog, stratified folds, and synthetic data."""
 
 from pysldl.datasets.arff import read_arff
 from pysldl.datasets.catalog import (
@@ -12,6 +12,7 @@ from pysldl.datasets.catalog import (
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.npz import read_npz, write_npz
 from pysldl.datasets.readers import read_dataset
+from pysldl.datasets.splits import stratified_folds
 from pysldl.datasets.svmlight import read_svmlight
 from pysldl.datasets.synthetic import SyntheticDataset, make_asymmetric_multilabel
 from pysldl.datasets.text import read_csv, read_jsonl
@@ -34,6 +35,7 @@ __all__ = [
     "read_npz",
     "read_svmlight",
     "read_xc",
+    "stratified_folds",
     "write_npz",
     "write_xc",
 ]

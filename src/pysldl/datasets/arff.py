@@ -26,7 +26,7 @@ QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 ATTRIBUTE = re.compile(rf"@attribute\s+({QUOTED}|[^\s{{]+)\s*(.*)", re.IGNORECASE)
 RELATION = re.compile(rf"@relation\s+({QUOTED}|.+)", re.IGNORECASE)
 MEKA_LABELS = re.compile(r"(?:^|[\s:])-[cC]\s+(-?\d+)")
-CELL = re.compile(rf"\s*((?:{QUOTED}|[^,'\"])*)\s*(?:,|$)")
+CELL = re.compile(rf"((?:{QUOTED}|[^,'\"])*)(?:,|$)")
 SPARSE_CELL = re.compile(rf"(\d+)\s+({QUOTED}|\S+)")
 
 
@@ -59,7 +59,7 @@ class _Attribute:
 
 @dataclass
 class _Table:
-    """Everything of an ARFF file, as CSR rows over all attributes."""
+    """The content of an ARFF file, as CSR rows over all attributes."""
 
     relation: str = ""
     attributes: list[_Attribute] = field(default_factory=list)
@@ -147,7 +147,7 @@ def _read_table(path: Path) -> _Table:
 
 
 def _lines(stream: TextIO) -> Iterator[tuple[int, str]]:
-    """Lines that say something, with their numbers; comments start with a per cent sign."""
+    """Lines that are neither blank nor comments, with their numbers."""
     for number, line in enumerate(stream, start=1):
         line = line.strip()
         if line and not line.startswith("%"):

@@ -1,7 +1,9 @@
-"""The data sets that papers compare on: what they should look like, and where copies lie."""
+"""The data sets that papers compare on: their expected shapes (catalog.csv), and where local copies are."""
 
+import csv
 import os
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,21 +28,30 @@ class DatasetInfo:
     Parameters
     ----------
     name : str
+        Name in the catalog.
     description : str
+        What rows and labels are.
     group : {"paper", "large", "repository", "text"}
         The paper's fifteen; two large open ones; the extreme classification repository's; raw text.
     n_samples, n_features, n_labels : int or None
-        Expected shape; None where it is not certain or, for texts, does not apply. Train and test
-        rows together.
+        Expected shape, train and test rows together; None where it is not certain or, for texts, does not apply.
     labels_per_sample : float or None
+        Mean number of labels of a row.
     features : {"numbers", "binary", "counts", "bag of words", "texts"} or None
         What X holds; "counts" are raw term counts, "bag of words" any weights of terms.
-    propensity : (float, float)
+    propensity : tuple of float
         The constants A and B usual for propensity-scored metrics on this set.
     source, license : str
         As stated there.
     aliases : tuple of str
-        Other names under which the files are handed round.
+        Other names of the same files.
+
+    Examples
+    --------
+    >>> from pysldl.datasets import dataset_info
+    >>> info = dataset_info("eurlex")
+    >>> info.name, info.n_labels
+    ('EURLex-4K', 3993)
     """
 
     name: str
@@ -57,146 +68,43 @@ class DatasetInfo:
     aliases: tuple[str, ...] = ()
 
 
-def _paper(
-    name: str,
-    description: str,
-    shape: tuple[int, int, int],
-    labels_per_sample: float | None,
-    features: str | None,
-    source: str = "mldr.datasets",
-    license: str = "LGPL-3",
-    aliases: tuple[str, ...] = (),
-) -> DatasetInfo:
-    usual = (0.55, 1.5)
-    return DatasetInfo(name, description, "paper", *shape, labels_per_sample, features, usual, source, license, aliases)
+def _read_catalog() -> dict[str, DatasetInfo]:
+    with files("pysldl.datasets").joinpath("catalog.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    catalog = {}
+    for row in rows:
+        entry: dict[str, Any] = {key: row[key] or None for key in row if not key.startswith("propensity")}
+        for key in ("n_samples", "n_features", "n_labels"):
+            entry[key] = int(row[key]) if row[key] else None
+        entry["labels_per_sample"] = float(row["labels_per_sample"]) if row["labels_per_sample"] else None
+        entry["propensity"] = (float(row["propensity_a"]), float(row["propensity_b"]))
+        entry["aliases"] = tuple(filter(None, row["aliases"].split(";")))
+        catalog[row["name"]] = DatasetInfo(**entry)
+    return catalog
 
 
-def _repository(
-    name: str,
-    description: str,
-    shape: tuple[int | None, int, int],
-    labels_per_sample: float,
-    propensity: tuple[float, float] = (0.55, 1.5),
-    features: str = "bag of words",
-    aliases: tuple[str, ...] = (),
-) -> DatasetInfo:
-    source, license = "extreme classification repository", "see the source"
-    return DatasetInfo(
-        name,
-        description,
-        "repository",
-        *shape,
-        labels_per_sample,
-        features,
-        propensity,
-        source,
-        license,
-        aliases,
-    )
-
-
-ELSEWHERE = ("see the paper's references", "see the source")
-WIKIPEDIA = (0.5, 0.4)
-AMAZON = (0.6, 2.6)
-
-CATALOG: dict[str, DatasetInfo] = {
-    info.name: info
-    for info in (
-        _paper("cal500", "songs, described by listeners", (502, 68, 174), 26.04, "numbers"),
-        _paper("corel16k-s1", "images", (13766, 500, 153), 2.859, "binary", aliases=("corel16k001",)),
-        _paper("corel16k-s2", "images", (13761, 500, 164), 2.882, "binary", aliases=("corel16k002",)),
-        _paper("corel16k-s3", "images", (13760, 500, 154), 2.829, "binary", aliases=("corel16k003",)),
-        _paper("CUB", "birds and their attributes", (11788, 128, 312), None, None, *ELSEWHERE),
-        _paper("delicious", "bookmarked web pages and their tags", (16105, 500, 983), 19.02, "binary"),
-        _paper("eurlex-dc", "EU law, directory codes", (19348, 500, 412), None, None, *ELSEWHERE),
-        _paper("eurlex-sm", "EU law, subject matters", (19348, 500, 201), None, None, *ELSEWHERE),
-        _paper("espgame", "images, named by players", (20770, 1000, 268), None, None, *ELSEWHERE),
-        _paper("stackex-chemistry", "forum posts and their tags", (6961, 540, 175), 2.109, "counts"),
-        _paper("stackex-chess", "forum posts and their tags", (1675, 585, 227), 2.411, "counts"),
-        _paper("stackex-coffee", "forum posts and their tags", (225, 1763, 123), 1.987, "counts"),
-        _paper("stackex-cooking", "forum posts and their tags", (10491, 577, 400), 2.225, "counts"),
-        _paper("stackex-cs", "forum posts and their tags", (9270, 635, 274), 2.556, "counts"),
-        _paper("stackex-philosophy", "forum posts and their tags", (3971, 842, 233), 2.272, "counts"),
-        DatasetInfo(
-            "eurlex57k",
-            "EU law, EuroVoc concepts",
-            "large",
-            57000,
-            19790,
-            4271,
-            5.069,
-            "counts",
-            (0.55, 1.5),
-            "EURLEX57K",
-            "(c) European Union, re-use under Decision 2011/833/EU",
-        ),
-        DatasetInfo(
-            "tibkat",
-            "library records in German and English, GND subjects",
-            "large",
-            95603,
-            81101,
-            35613,
-            2.839,
-            "counts",
-            (0.55, 1.5),
-            "LLMs4Subjects shared task",
-            "CC BY 4.0",
-        ),
-        DatasetInfo(
-            "eurlex-text",
-            "the first words of EU law, EuroVoc concepts",
-            "text",
-            12000,
-            None,
-            None,
-            None,
-            "texts",
-            (0.55, 1.5),
-            "EURLEX57K",
-            "(c) European Union, re-use under Decision 2011/833/EU",
-        ),
-        _repository("Bibtex", "bookmarked papers and their tags", (7395, 1836, 159), 2.40, features="binary"),
-        _repository("Mediamill", "video shots and concepts", (43907, 120, 101), 4.38, features="numbers"),
-        _repository("EURLex-4K", "EU law, EuroVoc concepts", (19348, 5000, 3993), 5.31, aliases=("eurlex",)),
-        _repository(
-            "Wiki10-31K", "Wikipedia articles and social tags", (20762, 101938, 30938), 18.64, aliases=("wiki10",)
-        ),
-        _repository("AmazonCat-13K", "products and categories", (1493021, 203882, 13330), 5.04, aliases=("amazonCat",)),
-        _repository(
-            "Delicious-200K", "bookmarks and their tags", (296701, 782585, 205443), 75.54, aliases=("deliciousLarge",)
-        ),
-        _repository(
-            "WikiLSHTC-325K",
-            "Wikipedia articles, categories",
-            (2365435, 1617899, 325056),
-            3.19,
-            WIKIPEDIA,
-            aliases=("wikiLSHTC",),
-        ),
-        _repository(
-            "Wiki-500K",
-            "Wikipedia articles, categories",
-            (None, 2381304, 501070),
-            4.77,
-            WIKIPEDIA,
-            aliases=("Wikipedia-500K",),
-        ),
-        _repository(
-            "Amazon-670K", "products bought together", (643474, 135909, 670091), 5.45, AMAZON, aliases=("amazon",)
-        ),
-        _repository("Amazon-3M", "products bought together", (2460406, 337067, 2812281), 36.04, AMAZON),
-    )
-}
+CATALOG: dict[str, DatasetInfo] = _read_catalog()
 
 
 def list_datasets(group: str | None = None) -> list[DatasetInfo]:
-    """All entries of the catalog, or those of one group ("paper", "large", "text", "repository")."""
+    """List the data sets of the catalog, or those of one group.
+
+    Parameters
+    ----------
+    group : {"paper", "large", "text", "repository"}, optional
+        See :class:`DatasetInfo`.
+    """
     return [info for info in CATALOG.values() if group in (None, info.group)]
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """The entry of a name or alias, in any case; an unknown one is answered with the nearest."""
+    """Return the catalog's entry of a data set.
+
+    Parameters
+    ----------
+    name : str
+        A name or alias, in any case; the error for an unknown one suggests the nearest.
+    """
     entries = {known.lower(): info for info in CATALOG.values() for known in (info.name, *info.aliases)}
     if name.lower() in entries:
         return entries[name.lower()]
@@ -205,7 +113,15 @@ def dataset_info(name: str) -> DatasetInfo:
 
 
 def find_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Path, ...] | None:
-    """Where a copy of a data set lies: one file, a train and a test file, or None."""
+    """Find the local copy of a data set: one file, a train and a test file, or None.
+
+    Parameters
+    ----------
+    name : str
+        A name or alias, in any case.
+    data_dir : path, optional
+        As in :func:`load_dataset`.
+    """
     info = dataset_info(name)
     names = tuple(name.lower() for name in (info.name, *info.aliases))
     return next(filter(None, (_files_in(folder, names) for folder in _folders(data_dir))), None)

@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator, check_label_names
+from pysldl.preprocessing.text import default_vectorizer
 
 __all__ = ["Dataset"]
 
@@ -35,6 +35,7 @@ class Dataset:
     label_names : sequence of str of length n_labels
         Must be distinct.
     feature_names : sequence of str of length n_features, optional
+        What the columns of X are.
     splits : mapping of str to row numbers, optional
         The standard split, for example ``{"train": ..., "test": ...}``; empty where there is none.
     idf : array of shape (n_features,), optional
@@ -96,6 +97,7 @@ class Dataset:
 
     @property
     def n_samples(self) -> int:
+        """Number of rows."""
         return int(self.Y.shape[0])
 
     @property
@@ -105,10 +107,12 @@ class Dataset:
 
     @property
     def n_labels(self) -> int:
+        """Number of columns of Y."""
         return int(self.Y.shape[1])
 
     @property
     def labels_per_sample(self) -> float:
+        """Mean number of labels of a row."""
         return self.Y.nnz / self.n_samples if self.n_samples else 0.0
 
     @property
@@ -174,7 +178,7 @@ class Dataset:
         if self.texts is None:
             raise DataError(f"data set {self.name!r} holds no texts to vectorize.")
         if vectorizer is None:
-            vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32)
+            vectorizer = default_vectorizer(min_df=2, dtype=np.float32)
         rows = self.splits.get("train", range(self.n_samples))
         try:
             vectorizer.fit([self.texts[row] for row in rows])

@@ -1,8 +1,7 @@
-"""Opening what is there, and replacing files only by whole ones."""
+"""Opening the files of a data set: clear errors, gzip unpacked, UTF-8 checked."""
 
 import gzip
 import os
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import BinaryIO, TextIO, cast
 
 from pysldl.exceptions import DataError
 
-__all__ = ["open_binary", "open_text", "replacing", "require_file", "stem"]
+__all__ = ["open_binary", "open_text", "require_file", "stem"]
 
 
 def require_file(path: str | os.PathLike[str]) -> Path:
@@ -52,27 +51,3 @@ def open_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             yield TextIOWrapper(stream, encoding="utf-8-sig", newline="")
         except UnicodeDecodeError as error:
             raise DataError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start}).") from error
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A stream to a temporary file beside ``path`` that takes its place when all went well."""
-    path = Path(path)
-    if path.is_dir():
-        raise DataError(f"{path}: is a directory, but a file is to be written.")
-    temporary: Path | None = None
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes files private
-        temporary.replace(path)
-    except BaseException as error:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise DataError(f"{path}: cannot be written ({error.strerror or error}).") from error
-        raise

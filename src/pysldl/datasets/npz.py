@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from pysldl._utils.files import open_atomic
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.files import replacing, require_file, stem
+from pysldl.datasets.files import require_file, stem
 from pysldl.exceptions import DataError
 
 __all__ = ["read_npz", "write_npz"]
@@ -29,7 +30,15 @@ SPLIT_SUFFIX = "_idx"
 
 
 def read_npz(path: str | os.PathLike[str], name: str | None = None) -> Dataset:
-    """Read a data set from the library's ``.npz`` file."""
+    """Read a data set from the library's ``.npz`` file.
+
+    Parameters
+    ----------
+    path : path
+        File that :func:`write_npz` wrote.
+    name : str, optional
+        Default: the file's.
+    """
     path = require_file(path)
     arrays = _load_arrays(path)
     label_names = _require(arrays, "label_names", path)
@@ -46,7 +55,15 @@ def read_npz(path: str | os.PathLike[str], name: str | None = None) -> Dataset:
 
 
 def write_npz(dataset: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write ``dataset`` as ``.npz``; the file appears whole or not at all. Texts are not kept."""
+    """Write a data set as ``.npz``, atomically. Texts are not kept.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With features: texts are vectorized first.
+    path : path
+        File to write.
+    """
     if dataset.X is None:
         raise DataError(f"data set {dataset.name!r} holds texts only: vectorize() it before writing.")
     X = csr_array(dataset.X)
@@ -64,7 +81,7 @@ def write_npz(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     for key in ("feature_names", "idf"):
         if getattr(dataset, key) is not None:
             arrays[key] = getattr(dataset, key)
-    with replacing(path) as stream:
+    with open_atomic(path) as stream:
         np.savez_compressed(stream, **arrays)
 
 

@@ -11,7 +11,9 @@ from pysldl.datasets.files import open_binary, stem
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import indicator_of_names
 
-__all__ = ["read_svmlight"]
+__all__ = ["read_svmlight", "value_fault"]
+
+LARGEST = float(np.finfo(np.float32).max)
 
 
 def read_svmlight(
@@ -69,7 +71,7 @@ def _fault(line: str) -> str | None:
         return None
     labels = [] if ":" in words[0] or line[:1].isspace() else words.pop(0).split(",")
     for label in labels:
-        if not _is_finite(label):
+        if not _is_float32(label):
             return f"the label {label!r} is not a number"
     previous = -1
     for word in words:
@@ -78,16 +80,21 @@ def _fault(line: str) -> str | None:
             continue
         if not feature.isdecimal():
             return f"expected 'feature:value', found {word!r}"
-        if not _is_finite(value):
-            return f"the value of feature {feature} is not a finite number: {value!r}"
+        if fault := value_fault(feature, value):
+            return fault
         if int(feature) <= previous:
             return f"feature {feature} comes after feature {previous}, but features must ascend"
         previous = int(feature)
     return None
 
 
-def _is_finite(word: str) -> bool:
+def value_fault(feature: str, value: str) -> str | None:
+    """What is wrong with the value of a feature, or None."""
+    return None if _is_float32(value) else f"the value of feature {feature} is not a finite float32 number: {value!r}"
+
+
+def _is_float32(word: str) -> bool:
     try:
-        return bool(np.isfinite(float(word)))
+        return abs(float(word)) <= LARGEST
     except ValueError:
         return False

@@ -1,4 +1,4 @@
-"""A small world whose label relations are known: "cloud implies sky", but not the other way."""
+"""Synthetic data whose label relations are known: "cloud implies sky", but not the other way."""
 
 from dataclasses import dataclass, field
 from itertools import islice
@@ -21,8 +21,17 @@ class SyntheticDataset(Dataset):
 
     Parameters
     ----------
+    name, X, Y, label_names, feature_names, splits, idf, texts : object
+        As in :class:`Dataset`.
     implications : sequence of (child, parent)
         Columns of Y: a row with the child has, but for forgotten labels, the parent as well.
+
+    Examples
+    --------
+    >>> from pysldl.datasets import make_asymmetric_multilabel
+    >>> data = make_asymmetric_multilabel(200, 60, 12)
+    >>> data.named_implications[:2]
+    [('cloud', 'sky'), ('rain', 'sky')]
     """
 
     implications: tuple[tuple[int, int], ...] = field(default=())

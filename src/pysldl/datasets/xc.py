@@ -1,12 +1,11 @@
 """The text files of the extreme classification repository.
 
-The first line says ``n_samples n_features n_labels``; each further line is a row, its labels and
-its features: ``3,17 0:0.5 42:1.25``. Both are counted from 0. A row without labels starts with a
-space.
+The first line says ``n_samples n_features n_labels``; each further line is a row, its labels and its features, both
+counted from 0: ``3,17 0:0.5 42:1.25``. A row without labels starts with a space.
 
-Files of this kind have up to billions of numbers, so they are read in large blocks: NumPy finds
-the separators, checks that they alternate as they should, and converts all numbers of a block at
-once. Only a block that fails is looked at line by line, to name the line.
+Files of this kind have up to billions of numbers, so NumPy converts all numbers of a block of lines at once, after the
+separators of the block have been checked. Only a block that fails is looked at line by line, to name the line.
+scikit-learn's svmlight parser is no faster, refuses features out of order, and leaves out rows that have nothing.
 """
 
 import os
@@ -19,17 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
+from pysldl._utils.files import open_atomic
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.files import open_binary, replacing, stem
+from pysldl.datasets.files import open_binary, stem
+from pysldl.datasets.svmlight import value_fault
 from pysldl.exceptions import DataError
 
 __all__ = ["is_xc_header", "read_xc", "write_xc"]
 
 BLOCK_BYTES = 1 << 20  # larger ones fall out of the processor's cache
-LARGEST = float(np.finfo(np.float32).max)
-SPACE, NEWLINE, COLON, COMMA = b" \n:,"
-PLAIN_SPACES = bytes.maketrans(b"\t\r", b"  ")
-COLONS_AND_COMMAS_TO_SPACES = bytes.maketrans(b":,", b"  ")
+TABS_TO_SPACES = bytes.maketrans(b"\t\r", b"  ")
+OF_NUMBERS = b"0123456789.+-eE"
 
 
 class _Shape(NamedTuple):
@@ -83,11 +82,19 @@ def read_xc(
 
 
 def write_xc(dataset: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write ``dataset`` as one text file; it appears whole or not at all. Names and splits are not kept."""
+    """Write a data set as one text file, atomically. Names and splits are not kept.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With features: texts are vectorized first.
+    path : path
+        File to write.
+    """
     if dataset.X is None:
         raise DataError(f"data set {dataset.name!r} holds texts only: vectorize() it before writing.")
     X, Y = csr_array(dataset.X), dataset.Y
-    with replacing(path) as stream:
+    with open_atomic(path) as stream:
         stream.write(f"{dataset.n_samples} {dataset.n_features} {dataset.n_labels}\n".encode())
         for row in range(dataset.n_samples):
             labels = Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist()
@@ -142,7 +149,10 @@ def _read_header(stream: BinaryIO, path: str | os.PathLike[str]) -> _Shape:
             f"{path}, line 1: expected the header 'n_samples n_features n_labels' (three whole numbers), "
             f"found {shown!r}."
         )
-    return _Shape(*map(int, line.split()))
+    shape = _Shape(*map(int, line.split()))
+    if max(shape) > np.iinfo(np.int32).max:
+        raise DataError(f"{path}, line 1: the header promises more rows, features or labels than 2^31 - 1.")
+    return shape
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
@@ -160,40 +170,21 @@ def _blocks(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _parse(block: bytes, shape: _Shape) -> _Rows:
-    plain = block.translate(PLAIN_SPACES)
-    text = np.frombuffer(plain, dtype=np.uint8)
-    newlines = np.flatnonzero(text == NEWLINE)
-    starts = np.concatenate([[0], newlines[:-1] + 1])
-    colons = np.flatnonzero(text == COLON)
-    is_gap = (text == SPACE) | (text == NEWLINE)
+    """Labels and features of whole lines; anything out of order raises :class:`_BrokenBlockError`."""
+    heads, tails = [], []
+    for line in block.translate(TABS_TO_SPACES).split(b"\n")[:-1]:
+        head, _, tail = line.partition(b" ")
+        heads.append(b"" if b":" in head else head)
+        tails.append(line if b":" in head else tail)
+    label_counts = np.array([head.count(b",") + 1 if head else 0 for head in heads], dtype=np.int64)
+    labels = _numbers(b",".join(filter(None, heads)).replace(b",", b" "), int(label_counts.sum()))
 
-    # The labels of a line end at its first gap, unless a colon comes before: then there are none.
-    gaps = np.flatnonzero(is_gap)
-    label_ends = gaps[np.searchsorted(gaps, starts)]
-    first_colons = np.append(colons, len(text))[np.searchsorted(colons, starts)]
-    label_ends = np.where(first_colons < label_ends, starts, label_ends)
-    of_labels = np.zeros(len(text) + 1, dtype=np.int8)
-    of_labels[starts] += 1
-    of_labels[label_ends] -= 1
-    of_labels = np.cumsum(of_labels[:-1], dtype=np.int8).view(bool)
-
-    commas = np.flatnonzero(text == COMMA)
-    _require(bool(of_labels[commas].all()))
-    _require_enclosed(commas, is_gap | (text == COMMA))
-    label_counts = np.diff(np.searchsorted(commas, np.append(starts, len(text)))) + (label_ends > starts)
-    with_gaps = of_labels.copy()
-    with_gaps[label_ends[label_ends > starts]] = (
-        True  # else the last label of a row would run into the first of the next
-    )
-    labels = _numbers(text[with_gaps], int(label_counts.sum()))
-
-    # Each feature is a word with one colon inside: as many words as colons, in turn.
-    after_gap = np.concatenate([[True], is_gap[:-1]])
-    words = np.flatnonzero(after_gap & ~is_gap & ~of_labels)
-    _require(len(words) == len(colons) and bool((words < colons).all() and (colons[:-1] < words[1:]).all()))
-    _require_enclosed(colons, is_gap | (text == COLON))
-    numbers = _numbers(text[~of_labels], 2 * len(colons))
-    feature_counts = np.diff(np.searchsorted(colons, np.append(starts, len(text))))
+    feature_counts = np.array([tail.count(b":") for tail in tails], dtype=np.int64)
+    features = b" ".join(tails)
+    # Every word is a number, one colon, a number: there is nothing else in it, and no gap beside the colon.
+    _require(set(features.translate(None, OF_NUMBERS).split()) <= {b":"})
+    _require(b" :" not in features and b": " not in features and features[-1:] != b":" and features[:1] != b":")
+    numbers = _numbers(features.replace(b":", b" "), 2 * int(feature_counts.sum()))
     with np.errstate(over="ignore"):
         values = numbers[1::2].astype(np.float32)
     _require(bool(np.isfinite(values).all()))
@@ -211,22 +202,15 @@ def _require(condition: bool) -> None:
         raise _BrokenBlockError
 
 
-def _require_enclosed(separators: NDArray[np.intp], is_separator: NDArray[np.bool_]) -> None:
-    """A separator has something to separate on both sides."""
-    _require(not len(separators) or separators[0] > 0)  # a block ends with a newline, so never at its end
-    _require(not (is_separator[separators - 1].any() or is_separator[separators + 1].any()))
-
-
-def _numbers(text: NDArray[np.uint8], expected: int) -> NDArray[np.float64]:
+def _numbers(text: bytes, expected: int) -> NDArray[np.float64]:
     """All numbers of a text, which must be ``expected`` many."""
     if not expected:
-        _require(not text.tobytes().strip())
+        _require(not text.strip())
         return np.empty(0)
-    plain = text.tobytes().translate(COLONS_AND_COMMAS_TO_SPACES).strip()
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)  # NumPy's word for "this is no number"
         try:
-            numbers = np.fromstring(plain, dtype=np.float64, sep=" ")
+            numbers = np.fromstring(text.strip(), dtype=np.float64, sep=" ")
         except (DeprecationWarning, ValueError):
             raise _BrokenBlockError from None
     _require(len(numbers) == expected)
@@ -270,12 +254,8 @@ def _fault(line: str, shape: _Shape) -> str | None:
             return f"expected 'feature:value', found {word!r}"
         if fault := _index_fault("feature", feature, shape.n_features):
             return fault
-        try:
-            finite = abs(float(value)) <= LARGEST
-        except ValueError:
-            return f"the value of feature {feature} is not a number: {value!r}"
-        if not finite:
-            return f"the value of feature {feature} is not a finite float32 number: {value!r}"
+        if fault := value_fault(feature, value):
+            return fault
     return None
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -27,7 +26,7 @@ from pysldl.preprocessing.labels import (
     encode_labels,
     indicator_of_names,
 )
-from pysldl.preprocessing.text import as_texts
+from pysldl.preprocessing.text import as_texts, default_vectorizer
 
 __all__ = ["BaseLabelClassifier"]
 
@@ -220,7 +219,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         texts = as_texts(X)
         if texts is not None:
             if reset:
-                vectorizer = self.vectorizer if self.vectorizer is not None else TfidfVectorizer(sublinear_tf=True)
+                vectorizer = self.vectorizer if self.vectorizer is not None else default_vectorizer()
                 self.vectorizer_ = clone(vectorizer)
                 try:
                     X = self.vectorizer_.fit_transform(texts)

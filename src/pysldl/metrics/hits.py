@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse
 from pysldl.exceptions import DataError
 from pysldl.metrics.topk import top_k, top_k_sparse
 
-__all__ = ["Ranking", "compare", "label_weights", "predicted_labels", "without_labels"]
+__all__ = ["Ranking", "compare", "hits_of", "label_weights", "predicted_labels", "without_labels"]
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,8 @@ class Ranking:
 
 
 def compare(truth: Any, labels: NDArray[np.int64], weights: NDArray[np.float64] | None) -> Ranking:
-    """Hold predicted labels (n, k) against the true ones, by n x k look-ups in the CSR entries."""
-    n_samples, n_labels = truth.shape
-    n_true = np.diff(truth.indptr).astype(np.int64)
-    # Canonical CSR entries, numbered row by row, ascend: a binary search finds each prediction.
-    row = np.arange(n_samples, dtype=np.int64)
-    entries = np.repeat(row * n_labels, n_true) + truth.indices
-    wanted = row[:, None] * n_labels + labels
-    at = np.searchsorted(entries, wanted)
-    found = np.append(entries, -1)[at] == wanted
-    hits = found & (labels >= 0)
+    """Compare predicted labels (n, k) with the true ones."""
+    hits, n_true = hits_of(labels, truth), np.diff(truth.indptr).astype(np.int64)
     if weights is None:
         return Ranking(hits, n_true)
 
@@ -41,6 +33,28 @@ def compare(truth: Any, labels: NDArray[np.int64], weights: NDArray[np.float64] 
     ideal_weights = top_k_sparse(weighted_truth, labels.shape[1])[1]
     ideal_weights[np.isneginf(ideal_weights)] = 0.0
     return Ranking(hits, n_true, np.where(hits, weights[labels], 0.0), ideal_weights)
+
+
+def hits_of(labels: NDArray[np.int64], Y: csr_array) -> NDArray[np.bool_]:
+    """Whether each predicted label is a true one.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows, k)
+        Label indices; -1 where there is none.
+    Y : csr_array of shape (n_rows, n_labels)
+        Indicator in canonical form: its entries, numbered row by row, ascend, so that a binary search finds each label.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, k), bool
+    """
+    n_rows, n_labels = Y.shape
+    row = np.arange(n_rows, dtype=np.int64)
+    entries = np.repeat(row * n_labels, np.diff(Y.indptr)) + Y.indices
+    wanted = row[:, None] * n_labels + labels
+    found = np.append(entries, -1)[np.searchsorted(entries, wanted)] == wanted
+    return found & (labels >= 0)
 
 
 def predicted_labels(predictions: Any, shape: tuple[int, int], k: int) -> NDArray[np.int64]:

@@ -110,14 +110,15 @@ def precision_at_k(Y_true: Any, predictions: Any, k: int) -> float:
 
     Parameters
     ----------
-    Y_true, predictions
+    Y_true, predictions : array-like or sparse
         As in :func:`evaluate`.
     k : int
         Number of predicted labels to score.
 
     Returns
     -------
-    precision : float
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -133,14 +134,15 @@ def ndcg_at_k(Y_true: Any, predictions: Any, k: int) -> float:
 
     Parameters
     ----------
-    Y_true, predictions
+    Y_true, predictions : array-like or sparse
         As in :func:`evaluate`.
     k : int
         Number of predicted labels to score.
 
     Returns
     -------
-    ndcg : float
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -156,14 +158,15 @@ def recall_at_k(Y_true: Any, predictions: Any, k: int) -> float:
 
     Parameters
     ----------
-    Y_true, predictions
+    Y_true, predictions : array-like or sparse
         As in :func:`evaluate`.
     k : int
         Number of predicted labels to score.
 
     Returns
     -------
-    recall : float
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -179,7 +182,7 @@ def psprecision_at_k(Y_true: Any, predictions: Any, k: int, inv_propensity: Arra
 
     Parameters
     ----------
-    Y_true, predictions
+    Y_true, predictions : array-like or sparse
         As in :func:`evaluate`.
     k : int
         Number of predicted labels to score.
@@ -188,7 +191,8 @@ def psprecision_at_k(Y_true: Any, predictions: Any, k: int, inv_propensity: Arra
 
     Returns
     -------
-    psp : float
+    float
+        Between 0 and 1.
 
     Examples
     --------
@@ -204,7 +208,7 @@ def psndcg_at_k(Y_true: Any, predictions: Any, k: int, inv_propensity: ArrayLike
 
     Parameters
     ----------
-    Y_true, predictions
+    Y_true, predictions : array-like or sparse
         As in :func:`evaluate`.
     k : int
         Number of predicted labels to score.
@@ -213,7 +217,8 @@ def psndcg_at_k(Y_true: Any, predictions: Any, k: int, inv_propensity: ArrayLike
 
     Returns
     -------
-    psndcg : float
+    float
+        Between 0 and 1.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How good is a model on rows it did not learn from? A summary small enough to be kept with it."""
+"""Quality of a model on held-out rows: metrics, reliability of its probabilities, recall by label frequency."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.metrics import evaluate
+from pysldl.metrics.hits import hits_of
+from pysldl.metrics.ranking import evaluate
 
-__all__ = ["FREQUENCY_EDGES", "by_frequency", "hits_of", "reliability", "reliability_report"]
+__all__ = ["FREQUENCY_EDGES", "by_frequency", "reliability", "reliability_report"]
 
 CUTOFFS = (1, 3, 5)
 BINS = 10
@@ -112,11 +113,3 @@ def _cross_reliability(
             probabilities[judged] = learn(labels[others], scores[others], Y[others])(scores[judged])
     there = labels >= 0
     return reliability(probabilities[there], hits[there])
-
-
-def hits_of(labels: NDArray[np.int64], Y: sparse.csr_array) -> NDArray[np.bool_]:
-    """Whether each of the labels is true, of their shape."""
-    hits = np.zeros(labels.shape, dtype=bool)
-    rows, slots = np.nonzero(labels >= 0)
-    hits[rows, slots] = np.asarray(Y[rows, labels[rows, slots]]).ravel() > 0
-    return hits

@@ -1,4 +1,4 @@
-"""Features of mean 0 and deviation 1, for those that are measurements and not counts of words."""
+"""Standardized features, for those that are measurements and not counts of words."""
 
 from typing import Any
 
@@ -18,11 +18,11 @@ def is_mostly_dense(X: Any) -> bool:
 
 
 def column_scales(X: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Mean and deviation of every feature, (n_features,) each; the deviation of one that never changes is 1."""
-    rows = X.toarray() if sparse.issparse(X) else X
-    means, scales = rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)
-    changes = scales > 1e-12 * np.maximum(np.abs(means), 1e-300)
-    return means.astype(np.float32), np.where(changes, scales, 1.0).astype(np.float32)
+    """Mean and deviation of every feature by scikit-learn's ``StandardScaler``, (n_features,) each."""
+    from sklearn.preprocessing import StandardScaler  # not above: a model that only answers has its scales
+
+    scaler = StandardScaler().fit(X.toarray() if sparse.issparse(X) else X)
+    return scaler.mean_.astype(np.float32), scaler.scale_.astype(np.float32)
 
 
 def standardized(X: Any, means: NDArray[Any], scales: NDArray[Any] | None) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Texts in every form people have them, turned into one: a list of strings."""
+"""Texts in every form people have them as a list of strings, and the vectorizer that turns them into features."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy as np
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import as_column, frame_columns, is_frame, is_missing
 
-__all__ = ["as_texts"]
+__all__ = ["as_texts", "default_vectorizer"]
 
 FIRST_ROWS = 100  # of a frame, which tell the columns of text from those of numbers
 
@@ -49,6 +49,24 @@ def as_texts(X: Any, name: str = "X") -> list[str] | None:
         if not isinstance(cell, str):
             raise DataError(f"Row {row} of {name} is {cell!r}, not a text as the rows above it.")
     return [str(cell) for cell in cells]
+
+
+def default_vectorizer(**settings: Any) -> Any:
+    """Make the vectorizer for texts where the user gave none: TF-IDF with ``1 + log(count)``.
+
+    Parameters
+    ----------
+    **settings
+        Further parameters of scikit-learn's ``TfidfVectorizer``.
+
+    Examples
+    --------
+    >>> default_vectorizer(min_df=2)
+    TfidfVectorizer(min_df=2, sublinear_tf=True)
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer  # not above: a model that only answers has its own
+
+    return TfidfVectorizer(sublinear_tf=True, **settings)
 
 
 def _refuse_several_columns(X: Any, name: str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 
@@ -22,6 +21,8 @@ from pysldl.experiments.report.figures import (
 from pysldl.experiments.stats.error_bound import ErrorBoundTerms
 from pysldl.experiments.stats.results import Scores
 from pysldl.experiments.stats.significance import rank_test
+
+matplotlib = pytest.importorskip("matplotlib", reason='matplotlib is not installed: pip install "pysldl[plot]"')
 
 METHODS = ("SLDL", "w/o GE", "random")
 

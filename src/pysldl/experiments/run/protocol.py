@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.model_selection import KFold
 
 from pysldl.datasets import Dataset
-from pysldl.datasets.splits import iterative_stratification
+from pysldl.datasets.splits import stratified_folds
 from pysldl.exceptions import DataError
 
 PAPER_C_HATS = tuple(range(16, 129, 16))
@@ -86,7 +86,7 @@ class Protocol:
                 f"use --folds {max(dataset.n_samples // 2, 2)} or fewer, or leave it out."
             )
         if self.stratified:
-            return iterative_stratification(dataset.Y, self.n_folds, self.seed)
+            return stratified_folds(dataset.Y, self.n_folds, random_state=self.seed)
         fold = np.empty(dataset.n_samples, dtype=np.int64)
         splits = KFold(self.n_folds, shuffle=True, random_state=self.seed).split(fold)
         for number, (_, test) in enumerate(splits):

@@ -54,7 +54,7 @@ def test_the_scale_of_a_feature_does_not_matter(measured, preset):
 def test_accurate_decides_by_the_features(measured):
     X, Y = measured
     assert make_sldl("accurate").fit(X, Y).feature_means_ is not None
-    counts = sparse.random_array((600, 40), density=0.1, rng=np.random.default_rng(0), format="csr")
+    counts = sparse.random_array((600, 40), density=0.1, random_state=np.random.default_rng(0), format="csr")
     assert make_sldl("accurate").fit(counts, Y).feature_means_ is None
 
 
@@ -81,7 +81,7 @@ def _dense(scores):
 
 
 def test_sparse_features_that_would_not_fit_when_dense():
-    X = sparse.random_array((400, 50_000), density=1e-4, rng=np.random.default_rng(0), format="csr")
+    X = sparse.random_array((400, 50_000), density=1e-4, random_state=np.random.default_rng(0), format="csr")
     Y = np.eye(400, 5)
     Y[5:, 0] = 1
     with pytest.raises(MemoryLimitError, match="standardize=False"):

@@ -1,0 +1,171 @@
+"""DATA on the command line: the options that say how to read it, the rows it stands for, and numbers in words."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from pysldl.estimator.settings import parse_assignments
+from pysldl.exceptions import DataError, SLDLError
+
+if TYPE_CHECKING:
+    from pysldl.datasets import Dataset
+
+__all__ = [
+    "STANDARD_INPUT",
+    "Data",
+    "Reading",
+    "choose_rows",
+    "local_file",
+    "parse_cutoffs",
+    "parse_ranges",
+    "read_data",
+]
+
+STANDARD_INPUT = "-"
+
+
+def _refuse_options(_: Any, word: str | None) -> None:
+    if word is not None and word.startswith("-") and word != STANDARD_INPUT:
+        raise ValueError(f"Unknown option {word}")
+
+
+# A word that begins with a hyphen is taken only for the sake of the lone one.
+Data = Annotated[str, Parameter(allow_leading_hyphen=True, validator=_refuse_options)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Reading:
+    """How to read DATA.
+
+    Parameters
+    ----------
+    data_dir : Path, optional
+        Folder that holds copies of the catalog's data sets; else the environment variable PYSLDL_DATA.
+    input_format : str
+        auto, npz, xc, arff, svmlight, jsonl or csv; auto detects from extension and first line.
+    text : str, optional
+        Field or column that holds the text (default: text).
+    labels : str, optional
+        Field or column that holds the labels (default: labels); for ARFF, MULAN's XML file or MEKA's number.
+    read : list of str, optional
+        Any other option of the format's reader as key=value: `--read separator='|'`, `--read delimiter=tab`,
+        `--read zero_based=true`.
+    """
+
+    data_dir: Path | None = None
+    input_format: str = "auto"
+    text: str | None = None
+    labels: str | None = None
+    read: list[str] | None = None
+
+    def given(self) -> str:
+        """The options for the reader of a file that were given, as they are written; empty where there are none."""
+        words = ["--text"] * (self.text is not None) + ["--labels"] * (self.labels is not None)
+        words += ["--input-format"] * (self.input_format != "auto")
+        return ", ".join([*words, *(f"--read {word}" for word in self.read or [])])
+
+    def options(self) -> dict[str, Any]:
+        """Keyword arguments of the format's reader."""
+        words = ["text=" + repr(self.text)] if self.text is not None else []
+        words += [f"labels={self.labels}"] if self.labels is not None else []
+        return parse_assignments([*words, *(self.read or [])], "--read")
+
+
+def read_data(data: str, reading: Reading | None = None, *, n_features: int | None = None) -> "Dataset":
+    """Read the data set of a file, of a name in the catalog, or of standard input (``-``).
+
+    Parameters
+    ----------
+    data : str
+    reading : Reading, optional
+    n_features : int, optional
+        Columns that a model expects; only svmlight files, which do not say how many they have, need it.
+    """
+    from pysldl.datasets import load_dataset, read_dataset
+    from pysldl.datasets.readers import detect_format
+
+    reading = reading or Reading()
+    if not Path(data).is_file() and data != STANDARD_INPUT and (name := _catalog_name(data)) is not None:
+        refused = reading.given()
+        if refused:
+            raise DataError(f"{refused}: {name} is a data set of the catalog, which is read without such options.")
+        return load_dataset(name, reading.data_dir)
+    with local_file(data) as path:
+        options = reading.options()
+        format = detect_format(path) if reading.input_format == "auto" else reading.input_format
+        if format == "svmlight" and n_features is not None:
+            options.setdefault("n_features", n_features)
+        return read_dataset(path, format, **options)
+
+
+def choose_rows(dataset: "Dataset", split: str | None, usual: str | None = None) -> "tuple[Dataset, str]":
+    """The rows of a split and its name; without one, the ``usual`` split where there is one, else all rows."""
+    if split is None:
+        split = usual if usual is not None and usual in dataset.splits else "all"
+    return (dataset, split) if split == "all" else (dataset.split(split), split)
+
+
+@contextmanager
+def local_file(data: str) -> Iterator[Path]:
+    """The path ``data``; standard input is put into a temporary file, and errors call it by its name."""
+    if data != STANDARD_INPUT:
+        path = Path(data)
+        if not path.exists():
+            raise DataError(f"{data}: no such file, and no data set of that name (see: sldl datasets).")
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "stdin")
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        try:
+            yield path
+        except SLDLError as error:
+            raise type(error)(str(error).replace(str(path), "standard input")) from error
+
+
+def parse_cutoffs(text: str) -> tuple[int, ...]:
+    """``"1,3,5"`` as numbers."""
+    try:
+        cutoffs = tuple(dict.fromkeys(int(word) for word in text.split(",")))
+    except ValueError:
+        cutoffs = ()
+    if not cutoffs or min(cutoffs) < 1:
+        raise DataError(f"--ks {text}: expected whole numbers of at least 1, such as 1,3,5.")
+    return cutoffs
+
+
+def parse_ranges(text: str, option: str, n: int, thing: str) -> list[int]:
+    """``"17,100-120"`` as numbers of ``n`` things that are counted from 0, both ends included.
+
+    Examples
+    --------
+    >>> parse_ranges("4,7-9", "--remove", 20, "training row")
+    [4, 7, 8, 9]
+    """
+    numbers: list[int] = []
+    for word in text.split(","):
+        first, dash, last = word.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or (dash and int(last) < int(first)):
+            raise DataError(f"{option} {text}: expected {thing} numbers and ranges of them, such as 3,5-7.")
+        if int(last or first) >= n:
+            raise DataError(f"{option} {text}: there is no {thing} {last or first}; the last is {n - 1}.")
+        numbers.extend(range(int(first), int(last or first) + 1))
+    return numbers
+
+
+def _catalog_name(data: str) -> str | None:
+    from pysldl.datasets import dataset_info
+
+    try:
+        return dataset_info(data).name
+    except DataError:
+        return None

@@ -1,0 +1,83 @@
+"""The project as a whole: imports and declarations agree, and so do the files that describe it."""
+
+import ast
+import re
+import sys
+import tomllib
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+import pysldl
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DISTRIBUTION = {"sklearn": "scikit-learn", "faiss": "faiss-cpu"}  # where it is not called as its module
+COMES_WITH_TORCH = {"triton"}  # on machines with a GPU, and not to be had by itself on others
+
+
+def names(requirements):
+    return {re.match(r"[A-Za-z0-9._-]+", requirement)[0].lower() for requirement in requirements} - {"pysldl"}
+
+
+def declared(*, dev):
+    extras = {extra: names(needed) for extra, needed in PROJECT["optional-dependencies"].items()}
+    chosen = [needed for extra, needed in extras.items() if dev or extra != "dev"]
+    return names(PROJECT["dependencies"]).union(*chosen)
+
+
+def imported(folder):
+    """Distributions that the modules below a folder import, anywhere in them."""
+    found = set()
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                found.add(node.module.partition(".")[0])
+    foreign = found - set(sys.stdlib_module_names) - {"pysldl"} - COMES_WITH_TORCH
+    return {DISTRIBUTION.get(name, name) for name in foreign}
+
+
+def test_every_import_of_the_library_is_declared():
+    assert imported("src") <= declared(dev=False)
+
+
+def test_every_declared_dependency_is_imported():
+    assert declared(dev=False) <= imported("src")
+
+
+def test_every_import_of_the_tests_is_declared():
+    own = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {path.name for path in (ROOT / "tests").iterdir()}
+    own |= {path.stem for path in (ROOT / "benchmarks").rglob("*.py")} | {"benchmarks", "peers"}
+    assert imported("tests") - own <= declared(dev=True)
+
+
+def test_every_declared_dependency_has_a_lower_bound_and_a_pin():
+    pinned = names(line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#"))
+    for requirement in chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()):
+        assert requirement.startswith("pysldl[") or re.fullmatch(r"[A-Za-z0-9._-]+>=[0-9.]+", requirement), requirement
+    assert declared(dev=True) <= pinned
+
+
+def test_all_includes_every_extra_for_users():
+    every = set(PROJECT["optional-dependencies"]) - {"all", "dev"}
+    for extra in ("all", "dev"):
+        listed = next(entry for entry in PROJECT["optional-dependencies"][extra] if entry.startswith("pysldl["))
+        assert set(re.search(r"\[(.*)\]", listed)[1].split(",")) == every
+
+
+def test_names_of_test_files_are_unique():
+    counts = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_the_citation_names_this_version():
+    assert f"\nversion: {pysldl.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_continuous_integration_and_the_guide_name_targets_of_the_makefile():
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    suites = set(re.search(r"for suite in ([a-z -]+);", (ROOT / ".ci" / "run").read_text())[1].split())
+    guide = set(re.findall(r"`make ([a-z-]+)`", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert suites <= targets and guide <= targets and suites <= guide
