@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pysldl.cli._output import console, note, print_json, table
 from pysldl.cli._input import parse_ranges
+from pysldl.cli._output import console, note, print_json, table
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ N_TERMS = 12
 
 
 def row_snippets(X: Any, feature_names: NDArray[Any] | None) -> NDArray[np.object_]:
-    """Return one line per row, of shape (n_rows,).
+    r"""Return one line per row, of shape (n_rows,).
 
     Parameters
     ----------
@@ -23,7 +23,7 @@ def row_snippets(X: Any, feature_names: NDArray[Any] | None) -> NDArray[np.objec
 
     Examples
     --------
-    >>> row_snippets(["Two  rooks\\nagainst a queen"], None).tolist()
+    >>> row_snippets(["Two  rooks\nagainst a queen"], None).tolist()
     ['Two rooks against a queen']
     """
     if not hasattr(X, "shape") or np.ndim(X) == 1:
