@@ -5,9 +5,10 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from pysldl.backend.row_norms import unit_vectors
 from pysldl.decoding import LinearReadout
 from pysldl.neighbors import exact as exact_module
-from pysldl.neighbors.exact import ExactIndex, unit_vectors
+from pysldl.neighbors.exact import ExactIndex
 
 
 def slow(Z, Q, k, exclude=None):

@@ -131,11 +131,11 @@ def test_hard_cases(make):
 
 
 def test_bad_parameters(train):
-    with pytest.raises(DataError, match="n_candidates must be at least 1"):
+    with pytest.raises(DataError, match="'n_candidates' parameter"):
         with_ranker(ranker__large__n_candidates=0).fit(train.X, train.Y)
-    with pytest.raises(DataError, match="n_centroid_candidates must be 0 or more"):
+    with pytest.raises(DataError, match="'n_centroid_candidates' parameter"):
         with_ranker(ranker__large__n_centroid_candidates=-1).fit(train.X, train.Y)
     with pytest.raises(DataError, match="propensity must be two numbers"):
         with_ranker(ranker__large__propensity=0.55).fit(train.X, train.Y)
-    with pytest.raises(DataError, match="n_neighbors must be at least 1"):
+    with pytest.raises(DataError, match="'n_neighbors' parameter"):
         make_sldl("fast", decoder__n_neighbors=0).fit(train.X, train.Y)

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import normalize
 
 from pysldl import SLDLClassifier, make_sldl
+from pysldl.backend.topk import top_k
 from pysldl.datasets import SyntheticDataset
 from pysldl.decoding import NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding, IdentityLabelEmbedding, RandomLabelEmbedding
 from pysldl.inspection.relations import RelationFinder
 from pysldl.metrics import evaluate, inverse_propensity
-from pysldl.metrics.topk import top_k
 
 __all__ = ["METRICS", "Directions", "Measured", "Trial", "measure"]
 

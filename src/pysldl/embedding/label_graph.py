@@ -11,13 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.memory import fits_in_memory
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.threads import matmul
 
-__all__ = ["Weighting", "cooccurrence", "normalize_rows", "rank_labels", "transfer_matrix", "transfer_rows"]
+__all__ = [
+    "Graph",
+    "Weighting",
+    "choose_graph",
+    "cooccurrence",
+    "normalize_rows",
+    "rank_labels",
+    "transfer_matrix",
+    "transfer_rows",
+]
 
 Weighting = Literal["binary", "count"]
+Graph = Literal["dense", "sparse"]
+
+# From here on a step over all pairs takes longer than a step over a batch of a thousand truncated rankings.
+DENSE_LABELS = 2000
 WALKED_TOGETHER = 1 << 23
 
 
@@ -116,3 +130,12 @@ def rank_labels(P: NDArray[np.floating], *, with_anchor: bool = False) -> NDArra
     n_labels = P.shape[0]
     others = order != np.arange(n_labels, dtype=np.int32)[:, None]
     return order[others].reshape(n_labels, n_labels - 1)
+
+
+def choose_graph(
+    graph: Literal["auto", "dense", "sparse"], n_labels: int, dense_memory: int, limit: int | str | None = None
+) -> Graph:
+    """What ``graph`` means for ``n_labels`` labels that occur: ``"auto"`` is dense where that is cheap and fits."""
+    if graph != "auto":
+        return graph
+    return "dense" if n_labels <= DENSE_LABELS and fits_in_memory(dense_memory, limit) else "sparse"

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.backend.device import to_device
 from pysldl.backend.ranking_hinge import ranking_hinge
 
 __all__ = ["ConsecutiveHinge", "consecutive_violations"]
@@ -23,7 +24,7 @@ class ConsecutiveHinge:
     """
 
     def __init__(self, ranking: NDArray[np.int32], margin: float, *, related_closer: bool = True) -> None:
-        self._ranking = ranking
+        self._ranking = to_device(ranking)
         self._margin = margin
         self._sign = 1 if related_closer else -1
 

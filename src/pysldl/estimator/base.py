@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import ProgressCallback, progress_callback
+from pysldl.backend.topk import top_k
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.predictor import LabelPredictor
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.metrics import evaluate
-from pysldl.metrics.topk import top_k
 from pysldl.preprocessing.frames import is_frame
 from pysldl.preprocessing.labels import as_classes, as_indicator, as_rows_of_names, encode_labels, indicator_of_names
 from pysldl.preprocessing.text import as_texts

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
+from pysldl.backend.topk import top_k
 from pysldl.metrics.reliability import hits_of, reliability_report
-from pysldl.metrics.topk import top_k
 
 __all__ = ["ScoreCalibration"]
 

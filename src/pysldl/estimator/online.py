@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
-from pysldl.decoding.joint import CodedRows
+from pysldl.decoding.base import CodedRows
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.exceptions import DataError, NotOnlineError
 from pysldl.inspection.snippets import excerpts

@@ -15,7 +15,7 @@ from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.device import use_device
 from pysldl.backend.row_norms import l2_normalize
 from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
-from pysldl.decoding.joint import CodedRows
+from pysldl.decoding.base import CodedRows
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor

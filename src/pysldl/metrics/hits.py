@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from pysldl.backend.topk import top_k, top_k_sparse
 from pysldl.exceptions import DataError
-from pysldl.metrics.topk import top_k, top_k_sparse
 
 __all__ = ["Ranking", "compare", "label_weights", "predicted_labels", "without_labels"]
 

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 
 from pysldl.exceptions import DataError
 
-__all__ = ["check_k", "top_k", "top_k_dense", "top_k_sparse"]
+__all__ = ["check_k", "drop_duplicates", "top_k", "top_k_dense", "top_k_listed", "top_k_or_zero", "top_k_sparse"]
 
 # Scores handled at once: 2 MB in float64, so that a block and its temporaries stay in the cache.
 _BLOCK_SIZE = 2**18
@@ -42,13 +42,59 @@ def top_k(scores: Any, k: int) -> TopK:
     Examples
     --------
     >>> from scipy.sparse import csr_array
-    >>> from pysldl.metrics.topk import top_k
+    >>> from pysldl.backend.topk import top_k
     >>> labels, scores = top_k(csr_array([[0.0, 0.2, 0.9], [0.0, 0.0, 0.4]]), k=2)
     >>> labels
     array([[ 2,  1],
            [ 2, -1]])
     """
     return top_k_sparse(scores, k) if issparse(scores) else top_k_dense(scores, k)
+
+
+def top_k_or_zero(scores: Any, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """As :func:`top_k`, with 0 beside a label of -1, in 32 bits each: what votes and sums of products are."""
+    labels, best = top_k(scores, k)
+    return labels.astype(np.int32), np.where(labels < 0, 0.0, best).astype(np.float32)
+
+
+def top_k_listed(numbers: NDArray[Any], values: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The k largest values among a few that are listed for every row, largest first, of equals the first listed.
+
+    Parameters
+    ----------
+    numbers : ndarray of shape (n_rows, n_listed)
+        What the values belong to; -1 for none.
+    values : ndarray of shape (n_rows, n_listed)
+    k : int
+
+    Returns
+    -------
+    numbers, values : ndarrays of shape (n_rows, min(k, n_listed))
+        -1 and -inf behind the last.
+
+    Examples
+    --------
+    >>> top_k_listed(np.array([[7, -1, 3]]), np.array([[0.5, 0.9, 0.5]]), 3)
+    (array([[ 7,  3, -1]]), array([[ 0.5,  0.5, -inf]]))
+    """
+    values = np.where(numbers < 0, values.dtype.type(-np.inf), values)
+    order = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(numbers, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def drop_duplicates(listed: NDArray[Any]) -> NDArray[Any]:
+    """Lists of shape (n_rows, m), from any number of sources side by side, with -1 in place of every repetition.
+
+    Examples
+    --------
+    >>> drop_duplicates(np.array([[3, 1, 3, -1, 1]]))
+    array([[ 3,  1, -1, -1, -1]])
+    """
+    order = np.argsort(listed, axis=1, kind="stable")
+    ascending = np.take_along_axis(listed, order, axis=1)
+    repeated = np.zeros(listed.shape, dtype=np.bool_)
+    np.put_along_axis(repeated, order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
+    return np.where(repeated, listed.dtype.type(-1), listed)
 
 
 def top_k_dense(scores: ArrayLike, k: int) -> TopK:
@@ -68,7 +114,7 @@ def top_k_dense(scores: ArrayLike, k: int) -> TopK:
 
     Examples
     --------
-    >>> from pysldl.metrics.topk import top_k_dense
+    >>> from pysldl.backend.topk import top_k_dense
     >>> labels, scores = top_k_dense([[0.5, 0.1, 0.5], [0.0, 0.3, 0.2]], k=2)
     >>> labels
     array([[0, 2],
@@ -116,7 +162,7 @@ def top_k_sparse(scores: Any, k: int) -> TopK:
     Examples
     --------
     >>> from scipy.sparse import csr_array
-    >>> from pysldl.metrics.topk import top_k_sparse
+    >>> from pysldl.backend.topk import top_k_sparse
     >>> labels, scores = top_k_sparse(csr_array([[0.0, -0.2, 0.0, -0.1]]), k=3)
     >>> labels
     array([[ 3,  1, -1]])
