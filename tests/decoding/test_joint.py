@@ -47,7 +47,7 @@ def test_neighbors_are_the_nearest_by_both_parts(rows, search, weight, k):
     assert (decoder.postings_ is None) == (search == "exact")
     expected = similarities(Z, weight)
     np.fill_diagonal(expected, -np.inf)
-    found, similarity = decoder._search(Z, np.arange(120))
+    found, similarity = decoder._search(Z, np.arange(120), 60)
     best = -np.sort(-expected, axis=1)[:, :k]
     np.testing.assert_allclose(similarity[:, :k], np.maximum(best, 0), atol=1e-5)
     for row in range(0, 120, 17):

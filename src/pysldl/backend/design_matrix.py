@@ -114,7 +114,7 @@ class DesignMatrix:
         """Diagonal of the Gram matrix, (n_features,)."""
         X = self.X
         if sparse.issparse(X):
-            squares = np.bincount(X.indices, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[1])
+            squares: NDArray[Any] = np.bincount(X.indices, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[1])
         else:
             squares = np.einsum("ij,ij->j", X, X, dtype=np.float64)
         return squares if self.mean is None else np.maximum(squares - X.shape[0] * self.mean.astype(float) ** 2, 0.0)

@@ -144,7 +144,7 @@ def round_to_bits(x: Array, bits: int, axis: int | None = None) -> Array:
     # rounds to such multiples, and taking it away again is exact.
     exponent = np.frexp(largest)[1]
     anchor = np.ldexp(1.5, exponent - bits + MANTISSA - 1)
-    rounded = x + anchor
+    rounded: Array = x + anchor
     rounded -= anchor
     return rounded
 

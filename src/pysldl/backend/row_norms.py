@@ -19,7 +19,7 @@ def row_norms(X: Any) -> NDArray[np.float64]:
     X : ndarray or csr_array of shape (n_rows, n_features)
     """
     if not sparse.issparse(X):
-        return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64)))
     lengths = np.zeros(X.shape[0])
     mean = max(1, X.nnz // max(X.shape[0], 1))
     block = max(1, BLOCK_VALUES // mean)
@@ -52,7 +52,7 @@ def unit_vectors(Z: Any, dtype: DTypeLike = np.float32) -> NDArray[Any]:
     """Dense rows scaled to length 1, each quotient rounded once from double precision; zero rows stay zero."""
     Z = np.asarray(Z, dtype=dtype)
     lengths = row_norms(Z)[:, None]
-    return np.divide(Z, lengths, out=np.zeros_like(Z), where=lengths > 0, casting="same_kind")
+    return np.asarray(np.divide(Z, lengths, out=np.zeros_like(Z), where=lengths > 0, casting="same_kind"))
 
 
 def dense_rows(features: Any) -> NDArray[Any]:

@@ -100,7 +100,7 @@ def _add_rows(
 def _dot_rows(rows: NDArray[np.integer], x: NDArray[np.float32], matrix: sparse.csr_array) -> NDArray[np.float32]:
     """Products of the given rows of a matrix with ``x``, each added up from the left, as SciPy does."""
     if _loops is None:
-        return matrix[rows] @ x
+        return np.asarray(matrix[rows] @ x)
     products = np.empty(len(rows), dtype=np.float32)
     _loops.dot_rows(products, rows.astype(np.int64), x, matrix.indptr, matrix.indices, matrix.data)
     return products

@@ -201,4 +201,5 @@ def _pool(process: int, workers: int) -> ThreadPoolExecutor:
 @lru_cache(maxsize=1)
 def _blas_libraries(n_modules: int) -> list[Any]:
     """The BLAS libraries that are loaded; looked up again when a module was imported since, which may bring another."""
-    return ThreadpoolController().select(user_api="blas").lib_controllers
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return libraries

@@ -106,7 +106,8 @@ def vote_weights(
     np.maximum(weights, FAINTEST, out=weights)  # a neighbor that is there has a vote
     weights[neighbors < 0] = 0.0
     totals = weights.sum(axis=1, keepdims=True)
-    return np.divide(weights, totals, out=weights, where=totals > 0).astype(np.float32)
+    np.divide(weights, totals, out=weights, where=totals > 0)
+    return np.asarray(weights, dtype=np.float32)
 
 
 def argbest(options: Sequence[T], quality_of: Callable[[T], float]) -> T:

@@ -82,7 +82,8 @@ def transfer_matrix(A: sparse.csr_array, n_steps: int = 10, discount: float = 0.
         weight *= discount
         total += weight * walk
     sums = total.sum(axis=1, keepdims=True)
-    return np.divide(total, sums, out=total, where=sums > 0).astype(np.float32)
+    np.divide(total, sums, out=total, where=sums > 0)
+    return np.asarray(total, dtype=np.float32)
 
 
 def transfer_rows(
@@ -129,7 +130,7 @@ def rank_labels(P: NDArray[np.floating], *, with_anchor: bool = False) -> NDArra
         return order
     n_labels = P.shape[0]
     others = order != np.arange(n_labels, dtype=np.int32)[:, None]
-    return order[others].reshape(n_labels, n_labels - 1)
+    return np.asarray(order[others].reshape(n_labels, n_labels - 1))
 
 
 def choose_graph(

@@ -44,7 +44,7 @@ class HeldOutError:
 
     def __call__(self, W: Any) -> float:
         left = self._rows.times(W) - self._expected
-        return float(column_dots(left, left).sum()) / (left.shape[0] * left.shape[1])
+        return float(column_dots(left, left).sum() / (left.shape[0] * left.shape[1]))
 
     def stop(self, step: int, W: Any) -> bool:
         """Whether the last step lowered the error by less than a five hundredth."""

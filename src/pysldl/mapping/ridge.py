@@ -290,7 +290,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
             leverage = leverage[order[np.searchsorted(self._leverage_of, rows, sorter=order)]]
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z)
         left = np.maximum(1.0 - leverage, 0.05)[:, None].astype(np.float32)
-        return targets - (targets - codes) / left
+        return np.asarray(targets - (targets - codes) / left)
 
     def memory(self, n_samples: int, n_features: int, n_nonzeros: int, n_components: int) -> int:
         """Bytes that :meth:`fit` needs at its peak, beside its input."""

@@ -45,8 +45,9 @@ class SharedFactorRidge(RidgeMapping):
 
     @property
     def _shared(self) -> "_Factors":
-        shared: _Factors = vars(self).setdefault("_factors", _Factors())
-        return shared
+        if not hasattr(self, "_factors"):
+            self._factors = _Factors()
+        return self._factors
 
     def __sklearn_clone__(self) -> Self:
         copy = type(self)(**self.get_params(deep=False))

@@ -121,7 +121,8 @@ class FaissIndex(NeighborIndex):
     def _generator(self) -> np.random.RandomState:
         from sklearn.utils import check_random_state  # not above: a model that only answers would wait for it
 
-        return check_random_state(self.random_state)
+        rng: np.random.RandomState = check_random_state(self.random_state)
+        return rng
 
     def _build(self, faiss: Any) -> Any:
         n_vectors, width = self.vectors_.shape

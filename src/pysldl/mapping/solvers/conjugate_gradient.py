@@ -179,7 +179,7 @@ class Deflation:
 
     def energy(self, parts: NDArray[Any]) -> NDArray[np.float64]:
         """What the correction adds to ``residual · scale residual`` of every column."""
-        return np.einsum("kj,kj->j", self.gain * parts, parts, dtype=np.float64)
+        return np.asarray(np.einsum("kj,kj->j", self.gain * parts, parts, dtype=np.float64))
 
     def correct(self, direction: Any, parts: NDArray[Any]) -> None:
         """Add the correction of a residual with those parts to a direction, in place."""
@@ -226,7 +226,7 @@ def _shrunk(estimates: NDArray[Any]) -> NDArray[Any]:
     mean = float(np.clip(estimates.mean(), 0.0, 1.0))
     noise = 2.0 * mean * (1.0 - mean) / LEVERAGE_PROBES
     kept = max(0.0, 1.0 - noise / max(float(estimates.var()), 1e-30))
-    return np.clip(mean + kept * (estimates - mean), 0.0, 0.95)
+    return np.asarray(np.clip(mean + kept * (estimates - mean), 0.0, 0.95))
 
 
 def _continued(on_step: OnStep, steps: int) -> OnStep:
