@@ -5,11 +5,13 @@ several; matrices may lie on a device, while the numbers of the columns are NumP
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.backend.device import to_device, to_host
 from pysldl.backend.dispatch import primitive
 
 __all__ = ["Deflation", "advance", "column_dots", "conjugate_gradients", "relative_norm", "turn"]
@@ -19,17 +21,33 @@ ROWS_AT_ONCE = 8192
 Array = NDArray[Any]
 
 
-class Deflation(Protocol):
-    """A correction of the diagonal preconditioner along a few directions; see :mod:`pysldl.mapping.solvers`."""
+@dataclass(frozen=True)
+class Deflation:
+    """A correction of the diagonal preconditioner ``scale``: ``scale * r + V (gain * (Vᵀ r))``.
 
-    def parts(self, residual: Any) -> Array:
+    With texts, a few dozen directions, those of the common words, hold eigenvalues far above all others, and the steps
+    grow with the root of the largest. The correction brings them down to the smallest of theirs.
+
+    Attributes
+    ----------
+    V : matrix of shape (n_features, n_directions)
+    gain : ndarray of shape (n_directions, 1), from -1 to 0
+    """
+
+    V: Any
+    gain: NDArray[Any]
+
+    def parts(self, residual: Any) -> NDArray[Any]:
         """The residual along the directions, (n_directions, n_columns)."""
+        return to_host(self.V.T @ residual)
 
-    def energy(self, parts: Array) -> NDArray[np.float64]:
+    def energy(self, parts: NDArray[Any]) -> NDArray[np.float64]:
         """What the correction adds to ``residual · scale residual`` of every column."""
+        return np.asarray(np.einsum("kj,kj->j", self.gain * parts, parts, dtype=np.float64))
 
-    def correct(self, direction: Any, parts: Array) -> None:
+    def correct(self, direction: Any, parts: NDArray[Any]) -> None:
         """Add the correction of a residual with those parts to a direction, in place."""
+        direction += self.V @ to_device(self.gain * parts)
 
 
 def conjugate_gradients(

@@ -46,12 +46,7 @@ Array = NDArray[np.float64]
 
 
 def exp(x: Any) -> Array:
-    """The exponential of every element, within two units in the last place, with the same bits everywhere.
-
-    Parameters
-    ----------
-    x : array-like
-        Finite values from -700 to 700.
+    """The exponential of values from -700 to 700, within two units in the last place, with the same bits everywhere.
 
     Examples
     --------
@@ -80,12 +75,7 @@ def _polynomial_exp(x: Array) -> Array:
 
 
 def log(x: Any) -> Array:
-    """The natural logarithm of every element, with the same bits everywhere.
-
-    Parameters
-    ----------
-    x : array-like
-        Positive finite values.
+    """The natural logarithm of positive finite values, with the same bits everywhere.
 
     Examples
     --------
@@ -124,15 +114,7 @@ def round_to_bits(x: Array, bits: int, axis: int | None = None) -> Array:
     """Every value rounded to a multiple of ``2 ** -bits`` of the largest along ``axis``, or of all.
 
     The spacing is a power of two, so that sums and products of the rounded values are exact as long as they need no
-    more than 53 bits.
-
-    Parameters
-    ----------
-    x : ndarray
-    bits : int
-        From 1 to 51.
-    axis : int, optional
-        Each slice along this axis has a spacing of its own.
+    more than 53 bits. ``bits`` are from 1 to 51; each slice along ``axis`` has a spacing of its own.
 
     Examples
     --------
@@ -154,17 +136,6 @@ def matmul_exact(A: Array, B: Array, *, slices: int = 1, out: Array | None = Non
 
     Rows of ``A`` and columns of ``B`` are rounded relative to their largest entry, to about 22 bits for 256 terms.
     With two ``slices`` what the rounding leaves over is multiplied too, for about twice as many bits.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n_rows, n_inner), float64
-    B : ndarray of shape (n_inner, n_columns), float64
-    slices : {1, 2}
-    out : ndarray of shape (n_rows, n_columns), float64, optional
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_columns), float64
 
     Examples
     --------

@@ -17,17 +17,7 @@ Array = NDArray[np.float64]
 
 @primitive(numba=True)
 def log_mixture_volumes(mu: Array, variance: Array) -> Array:
-    """``sum_k log m_ijk`` for all pairs.
-
-    Parameters
-    ----------
-    mu, variance : ndarray of shape (n_labels, n_components)
-
-    Returns
-    -------
-    ndarray of shape (n_labels, n_labels), float64
-        Of divergences it is the large part, and nearly all of it cancels.
-    """
+    """``sum_k log m_ijk`` for all pairs, (n_labels, n_labels): the large part of divergences, which nearly cancels."""
     total = np.zeros((len(mu), len(mu)))
     for mu_k, var_k in zip(mu.T, variance.T, strict=True):
         total += exact.log(_mixture_variance(mu_k, var_k))
@@ -36,14 +26,7 @@ def log_mixture_volumes(mu: Array, variance: Array) -> Array:
 
 @primitive(numba=True)
 def mixture_pulls(S: Array, mu: Array, variance: Array) -> tuple[Array, Array]:
-    """``sum_j S_ij (mu_i - mu_j)/m_ijk`` and ``sum_j S_ij/m_ijk``, each (n_labels, n_components).
-
-    Parameters
-    ----------
-    S : ndarray of shape (n_labels, n_labels)
-        Symmetric weights of the pairs.
-    mu, variance : ndarray of shape (n_labels, n_components)
-    """
+    """``sum_j S_ij (mu_i - mu_j)/m_ijk`` and ``sum_j S_ij/m_ijk``, each (n_labels, n_components); S is symmetric."""
     by_mu, by_variance = np.empty_like(mu), np.empty_like(mu)
     for k, (mu_k, var_k) in enumerate(zip(mu.T, variance.T, strict=True)):
         T = S / _mixture_variance(mu_k, var_k)

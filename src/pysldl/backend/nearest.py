@@ -53,18 +53,7 @@ def largest(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The k largest entries of every row, largest first, of equals the lower column.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n_rows, n_columns), float32
-    k : int
-        At most the number of columns, less one with ``exclude``.
-    exclude : array of int of shape (n_rows,), optional
-        One column a row that may not be found.
-
-    Returns
-    -------
-    columns : ndarray of shape (n_rows, k), int32
-    found : ndarray of shape (n_rows, k), float32
+    ``values`` is (n_rows, n_columns); the arguments and results are otherwise those of :func:`nearest_vectors`.
     """
     if exclude is not None:
         values = values.copy()

@@ -23,7 +23,7 @@ TopK = tuple[NDArray[np.int64], NDArray[Any]]
 
 
 def top_k(scores: Any, k: int) -> TopK:
-    """Return the k best labels of every row of a dense or sparse score matrix.
+    """The k best labels of every row of a dense or sparse score matrix.
 
     Parameters
     ----------
@@ -98,28 +98,7 @@ def drop_duplicates(listed: NDArray[Any]) -> NDArray[Any]:
 
 
 def top_k_dense(scores: ArrayLike, k: int) -> TopK:
-    """Return the k best labels of every row of a dense score matrix.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n_samples, n_labels)
-        Higher is better; an entry of -inf is never picked.
-    k : int
-        Number of labels a row, at least 1.
-
-    Returns
-    -------
-    labels, scores : ndarrays of shape (n_samples, k)
-        As :func:`top_k`; the scores keep the input's floating dtype.
-
-    Examples
-    --------
-    >>> from pysldl.backend.topk import top_k_dense
-    >>> labels, scores = top_k_dense([[0.5, 0.1, 0.5], [0.0, 0.3, 0.2]], k=2)
-    >>> labels
-    array([[0, 2],
-           [1, 2]])
-    """
+    """:func:`top_k` of a dense score matrix, of shape (n_samples, n_labels); an entry of -inf is never picked."""
     dense = np.asarray(scores)
     _check_request(dense, k)
     n_rows, n_labels = dense.shape
@@ -139,35 +118,10 @@ def top_k_dense(scores: ArrayLike, k: int) -> TopK:
 
 
 def top_k_sparse(scores: Any, k: int) -> TopK:
-    """Return the k best stored labels of every row of a sparse score matrix.
+    """:func:`top_k` of a sparse score matrix, of shape (n_samples, n_labels).
 
-    Parameters
-    ----------
-    scores : sparse matrix or array of shape (n_samples, n_labels)
-        Higher is better. Stored entries are the candidates, negative ones and stored zeros
-        among them; what is not stored is never picked.
-    k : int
-        Number of labels a row, at least 1.
-
-    Returns
-    -------
-    labels, scores : ndarrays of shape (n_samples, k)
-        As :func:`top_k`; the scores keep the input's floating dtype.
-
-    Notes
-    -----
-    Memory beyond the result is bounded by a block of 2^18 scores, or by the longest
-    row where that is longer; ``n_labels`` plays no part.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> from pysldl.backend.topk import top_k_sparse
-    >>> labels, scores = top_k_sparse(csr_array([[0.0, -0.2, 0.0, -0.1]]), k=3)
-    >>> labels
-    array([[ 3,  1, -1]])
-    >>> scores
-    array([[-0.1, -0.2, -inf]])
+    Stored entries are the candidates, negative ones and stored zeros among them; what is not stored is never picked.
+    Memory beyond the result is bounded by a block of 2^18 scores, or by the longest row where that is longer.
     """
     _check_request(scores, k)
     sparse = scores if isinstance(scores, csr_array) else csr_array(scores)

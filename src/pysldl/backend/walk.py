@@ -20,18 +20,8 @@ def walk_step(
 
     The cost is that of the stored entries of P times the entries kept, whatever the number of labels.
 
-    Parameters
-    ----------
-    P : csr_array of shape (n_labels, n_labels), float32
-        Rows of sum 1, indices sorted.
-    labels, values : ndarrays of shape (n_labels, n_kept)
-        The entries of ``T``; -1 and 0 where a row has fewer.
-    discount : float
-
-    Returns
-    -------
-    labels : ndarray of shape (n_labels, n_kept), int32
-    values : ndarray of shape (n_labels, n_kept), float32
+    ``P``, of shape (n_labels, n_labels), has rows of sum 1 and sorted indices; ``labels`` and ``values``, of shape
+    (n_labels, n_kept), are the entries of ``T`` before and, as returned, after the step: -1 and 0 for none.
     """
     n_labels, n_kept = labels.shape
     kept = labels >= 0

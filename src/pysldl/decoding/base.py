@@ -127,11 +127,7 @@ class Decoder(LightEstimator):
         return top_k_or_zero(self.loo_scores(Z_left_out, rows, Z, Y), m)
 
     def loo_scores(
-        self,
-        Z_left_out: NDArray[np.float32],
-        rows: NDArray[np.integer],
-        Z: NDArray[np.float32],
-        Y: sparse.csr_array,
+        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
     ) -> Any:
         """Scores that training ``rows`` would get had they not been in the training set.
 

@@ -119,11 +119,7 @@ class NeighborDecoder(Decoder):
         return self._vote_top(Z_left_out, self.index_.search(Z_left_out, k, exclude=rows), m)
 
     def loo_scores(
-        self,
-        Z_left_out: NDArray[np.float32],
-        rows: NDArray[np.integer],
-        Z: NDArray[np.float32],
-        Y: sparse.csr_array,
+        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
     ) -> sparse.csr_array:
         k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
         return self._vote(Z_left_out, *self.index_.search(Z_left_out, k, exclude=rows))

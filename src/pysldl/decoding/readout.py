@@ -63,11 +63,7 @@ class LinearReadout(Decoder):
 
     @single_threaded_blas
     def loo_scores(
-        self,
-        Z_left_out: NDArray[np.float32],
-        rows: NDArray[np.integer],
-        Z: NDArray[np.float32],
-        Y: sparse.csr_array,
+        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
     ) -> NDArray[np.float32]:
         codes, codes_left_out = Z[rows].astype(np.float64), Z_left_out.astype(np.float64)
         influence = scipy.linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)

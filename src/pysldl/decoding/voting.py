@@ -123,12 +123,7 @@ def argbest(options: Sequence[T], quality_of: Callable[[T], float]) -> T:
     return next(option for option, quality in zip(options, qualities, strict=True) if quality >= enough)
 
 
-def vote_shares(
-    found: Found,
-    temperature: float,
-    Y: sparse.csr_array,
-    prior: sparse.csr_array,
-) -> sparse.csr_array:
+def vote_shares(found: Found, temperature: float, Y: sparse.csr_array, prior: sparse.csr_array) -> sparse.csr_array:
     """Every label's share of the votes, (n_rows, n_labels); ``prior`` for a row without neighbors."""
     neighbors, similarities = found
     there = neighbors >= 0

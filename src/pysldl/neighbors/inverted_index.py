@@ -55,21 +55,9 @@ class InvertedIndex(LightEstimator):
     def nearest(
         self, X: Any, k: int, *, exclude: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The k rows with the largest inner product with the heaviest terms of each query, best first.
+        """The k rows with the largest inner product with the heaviest terms of each query, and the products.
 
-        Parameters
-        ----------
-        X : csr_array of shape (n_queries, n_features)
-        k : int
-        exclude : array of int of shape (n_queries,), optional
-            One row per query that may not be found.
-
-        Returns
-        -------
-        rows : ndarray of shape (n_queries, k), int32
-            -1 where fewer rows share a term with the query. Ties go to the lower row.
-        products : ndarray of shape (n_queries, k), float32
-            0 beside a row of -1.
+        Returns are those of :func:`~pysldl.backend.inverted_index.search_inverted_index`: -1 and 0 for none.
         """
         queries = as_int32_indices(top_terms(_float32(X), self.n_terms))
         return search_inverted_index(queries, self.postings_, k, exclude)

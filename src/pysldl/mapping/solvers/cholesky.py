@@ -31,17 +31,7 @@ def solve_cholesky(
     leverage_of: NDArray[np.integer] | None = None,
     factor: Any = None,
 ) -> Solution:
-    """Solve with :func:`ridge_factor`, which may be given; with the leverage of some rows.
-
-    Parameters
-    ----------
-    design : DesignMatrix
-        In double precision.
-    Z : ndarray of shape (n_samples, n_components)
-    alpha : float
-    leverage_of : array of int, optional
-    factor : optional
-    """
+    """Solve in double precision with :func:`ridge_factor`, which may be given; with the leverage of some rows."""
     n_samples, n_features = design.X.shape
     factor = ridge_factor(design, alpha) if factor is None else factor
     if n_features <= n_samples:

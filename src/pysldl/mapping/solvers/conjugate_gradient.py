@@ -5,18 +5,17 @@ computed in double precision and solved for again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.backend.conjugate_gradient import column_dots, conjugate_gradients, relative_norm
+from pysldl.backend.conjugate_gradient import Deflation, column_dots, conjugate_gradients, relative_norm
 from pysldl.backend.design_matrix import DesignMatrix
 from pysldl.backend.device import to_device, to_host
 from pysldl.mapping.solvers import Solution
 
-__all__ = ["LEVERAGE_PROBES", "SINGLE_PRECISION_REACH", "Deflation", "deflation_directions", "ridge_steps", "solve_cg"]
+__all__ = ["LEVERAGE_PROBES", "SINGLE_PRECISION_REACH", "deflation_directions", "ridge_steps", "solve_cg"]
 
 LEVERAGE_PROBES = 32
 SINGLE_PRECISION_REACH = 1e-4
@@ -100,7 +99,7 @@ def ridge_steps(
     on_step: OnStep | None = None,
     stop: Callable[[int, Any], bool] | None = None,
     whole: NDArray[np.float64] | None = None,
-    deflation: "Deflation | None" = None,
+    deflation: Deflation | None = None,
 ) -> tuple[Any, int, float]:
     """Solve ``(XᵀX + alpha I) W = B`` in single precision; returns W, the steps, and the relative residual.
 
@@ -157,48 +156,11 @@ def _refined(
         steps += taken
 
 
-@dataclass(frozen=True)
-class Deflation:
-    """A correction of the diagonal preconditioner ``scale``: ``scale * r + V (gain * (Vᵀ r))``.
-
-    With texts, a few dozen directions, those of the common words, hold eigenvalues far above all others, and the steps
-    grow with the root of the largest. The correction brings them down to the smallest of theirs.
-
-    Attributes
-    ----------
-    V : matrix of shape (n_features, n_directions)
-    gain : ndarray of shape (n_directions, 1), from -1 to 0
-    """
-
-    V: Any
-    gain: NDArray[Any]
-
-    def parts(self, residual: Any) -> NDArray[Any]:
-        """The residual along the directions, (n_directions, n_columns)."""
-        return to_host(self.V.T @ residual)
-
-    def energy(self, parts: NDArray[Any]) -> NDArray[np.float64]:
-        """What the correction adds to ``residual · scale residual`` of every column."""
-        return np.asarray(np.einsum("kj,kj->j", self.gain * parts, parts, dtype=np.float64))
-
-    def correct(self, direction: Any, parts: NDArray[Any]) -> None:
-        """Add the correction of a residual with those parts to a direction, in place."""
-        direction += self.V @ to_device(self.gain * parts)
-
-
 def deflation_directions(design: DesignMatrix, alpha: float, scale: NDArray[Any], n_directions: int) -> Deflation:
     """Find them by subspace iteration with ``sqrt(scale) (XᵀX + alpha I) sqrt(scale)``, from random vectors.
 
-    It takes three products with X and its transpose, of ``n_directions`` columns each.
-
-    Parameters
-    ----------
-    design : DesignMatrix
-        In the precision in which the steps are taken.
-    alpha : float
-    scale : ndarray of shape (n_features,)
-        The diagonal preconditioner.
-    n_directions : int
+    It takes three products with X and its transpose, of ``n_directions`` columns each. ``scale``, of shape
+    (n_features,), is the diagonal preconditioner.
     """
     root = np.sqrt(scale)[:, None]
 
@@ -226,7 +188,8 @@ def _shrunk(estimates: NDArray[Any]) -> NDArray[Any]:
     mean = float(np.clip(estimates.mean(), 0.0, 1.0))
     noise = 2.0 * mean * (1.0 - mean) / LEVERAGE_PROBES
     kept = max(0.0, 1.0 - noise / max(float(estimates.var()), 1e-30))
-    return np.asarray(np.clip(mean + kept * (estimates - mean), 0.0, 0.95))
+    shrunk: NDArray[Any] = np.clip(mean + kept * (estimates - mean), 0.0, 0.95)
+    return shrunk
 
 
 def _continued(on_step: OnStep, steps: int) -> OnStep:
