@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from data import add_data_options, open_dataset, text_features
+from pysldl.backend.row_norms import unit_vectors
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import SLDLError
 from pysldl.mapping import RidgeMapping
 from pysldl.neighbors import ExactIndex, FaissIndex
-from pysldl.neighbors.exact import unit_vectors
 from records import add_record_option, write_rows
 
 MAPPINGS = {

@@ -4,32 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import pysldl.backend.gaussian_pairs
-import pysldl.backend.row_adam
-import pysldl.backend.walk
-from pysldl.backend.exact import round_to_bits
-from pysldl.backend.gaussian_pairs import pair_products
+from pysldl.backend.exact import listed_products, round_to_bits
 from pysldl.backend.row_adam import adam_update_rows
 from pysldl.backend.walk import walk_step
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.label_graph import cooccurrence, normalize_rows
 
 numba = pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop to compare")
-
-LOOPS = (pysldl.backend.gaussian_pairs, pysldl.backend.row_adam, pysldl.backend.walk)
-
-
-@pytest.fixture
-def plain(monkeypatch):
-    """Call a function as if numba were not there."""
-
-    def call(function, *arguments, **keywords):
-        with monkeypatch.context() as patch:
-            for module in LOOPS:
-                patch.setattr(module, "has_numba", lambda: False)
-            return function(*arguments, **keywords)
-
-    return call
 
 
 @pytest.fixture
@@ -40,7 +21,7 @@ def Y():  # noqa: N802
 
 @pytest.mark.parametrize("n_kept", [3, 8, 60])
 def test_walk(Y, plain, n_kept, monkeypatch):
-    monkeypatch.setattr(pysldl.backend.walk, "PLAIN_BLOCK", 500)  # several blocks, and rows longer than one
+    monkeypatch.setattr("pysldl.backend.walk.PRODUCTS_AT_ONCE", 500)  # several blocks, and rows longer than one
     P = normalize_rows(cooccurrence(Y, "count"))
     labels, values = np.full((60, n_kept), -1, np.int32), np.zeros((60, n_kept), np.float32)
     for _ in range(4):
@@ -51,12 +32,12 @@ def test_walk(Y, plain, n_kept, monkeypatch):
 
 
 def test_products_of_rounded_pairs_have_the_same_bits_either_way(plain, monkeypatch):
-    monkeypatch.setattr(pysldl.backend.gaussian_pairs, "PLAIN_BLOCK", 100)
+    monkeypatch.setattr("pysldl.backend.exact.VALUES_AT_ONCE", 100)
     rng = np.random.default_rng(1)
     left, right = (round_to_bits(x, 22, axis=1).astype(np.float32) for x in rng.normal(size=(2, 30, 129)))
     listed = rng.integers(-1, 30, (30, 9)).astype(np.int32)
-    fast = pair_products(left, right, listed)
-    assert (fast == plain(pair_products, left, right, listed)).all()
+    fast = listed_products(left, right, listed)
+    assert (fast == plain(listed_products, left, right, listed)).all()
     expected = left.astype(np.float64) @ right.astype(np.float64).T
     assert (fast == np.where(listed < 0, 0.0, np.take_along_axis(expected, listed.astype(np.intp), axis=1))).all()
 
@@ -88,7 +69,3 @@ def test_embedding_is_the_same_either_way_and_with_any_number_of_threads(Y, plai
     numba.set_num_threads(before)
     assert (found[0] == found[1]).all()
     np.testing.assert_allclose(found[0], slow, atol=1e-3)
-
-
-def _call(function, *arguments, **keywords):
-    return function(*arguments, **keywords)

@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import pysldl.backend.nearest as nearest
 from pysldl.backend.nearest import largest, pair_distances, pair_products
 
 
-@pytest.fixture(params=["has_numba", "plain"])
+@pytest.fixture(params=["numba", "NumPy"])
 def either(request, monkeypatch):
-    if request.param == "has_numba":
+    if request.param == "numba":
         pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop")
     else:
-        monkeypatch.setattr(nearest, "has_numba", lambda: False)
+        monkeypatch.setattr("pysldl.backend.dispatch.has_numba", lambda: False)
 
 
 @pytest.mark.parametrize("k", [1, 2, 9, 49])

@@ -20,7 +20,7 @@ def features():
     return sparse.vstack([X, sparse.csr_array((1, 60), dtype=np.float32)], format="csr")
 
 
-@pytest.fixture(params=["NumPy", "has_numba"], autouse=True)
+@pytest.fixture(params=["NumPy", "numba"], autouse=True)
 def loops(request, features, monkeypatch):
     """The loops of single rows, compiled or not; compiled ones must have been made ready for what they are given."""
     monkeypatch.setattr(single_query, "_loops", None)
@@ -30,9 +30,10 @@ def loops(request, features, monkeypatch):
     if not has_numba():
         pytest.skip("numba is not installed")
     single_query.compile_loops([features])
-    ready = [len(loop.signatures) for loop in single_query._loops]
+    loops = [getattr(single_query._loops, name) for name in ("add_rows", "dot_rows")]
+    ready = [len(loop.signatures) for loop in loops]
     yield
-    assert [len(loop.signatures) for loop in single_query._loops] == ready
+    assert [len(loop.signatures) for loop in loops] == ready
 
 
 def same(together, alone):

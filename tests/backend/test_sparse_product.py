@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import pysldl.backend.conjugate_gradient as conjugate
-import pysldl.backend.sparse_product as products
 from pysldl.backend.conjugate_gradient import advance, column_dots, turn
-from pysldl.backend.sparse_product import equal_shares, sparse_times
+from pysldl.backend.sparse_product import sparse_times
 
 pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop to compare")
 
@@ -15,8 +13,7 @@ pytest.importorskip("numba", reason="numba is not installed, so there is no comp
 @pytest.fixture
 def no_numba(monkeypatch):
     def switch_off():
-        monkeypatch.setattr(products, "has_numba", lambda: False)
-        monkeypatch.setattr(conjugate, "has_numba", lambda: False)
+        monkeypatch.setattr("pysldl.backend.dispatch.has_numba", lambda: False)
 
     return switch_off
 
@@ -37,6 +34,8 @@ def test_product(shape, precision, no_numba):
 
 def test_shares_are_equal_in_stored_values_and_cover_every_row():
     sizes = np.r_[0, 5000, np.zeros(50, int), np.ones(5000, int), 0]
+    from pysldl.backend.numba.sparse_product import equal_shares
+
     bounds = equal_shares(np.r_[0, np.cumsum(sizes)], 8)
     assert bounds[0] == 0 and bounds[-1] == len(sizes) and (np.diff(bounds) >= 0).all()
     held = np.add.reduceat(np.r_[sizes, 0], bounds[:-1]) * (np.diff(bounds) > 0)

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pysldl.backend.torch.threads import one_torch_thread, single_threaded_torch  # noqa: E402
+from pysldl.backend.threads import one_torch_thread, single_threaded_torch  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

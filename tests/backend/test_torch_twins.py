@@ -11,7 +11,7 @@ from pysldl.backend.device import use_device
 from pysldl.backend.inverted_index import search_inverted_index
 from pysldl.backend.label_problems import label_problems
 from pysldl.backend.nearest import pair_products
-from pysldl.backend.squared_hinge import BIAS_FREEDOM, WITHOUT_EVIDENCE, fit_squared_hinge
+from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
 from pysldl.backend.voting import vote_top
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder, JointNeighborDecoder, NeighborDecoder
@@ -128,7 +128,7 @@ def margin_loss(X, problems, W, bias, C, positive_weight):
             continue
         w = W[[label]].toarray().ravel().astype(float)
         short = np.maximum(0, 1 - signs * (X[np.where(rows >= 0, rows, ~rows)] @ w + bias[label]))
-        total += 0.5 * w @ w + 0.5 * (bias[label] - WITHOUT_EVIDENCE) ** 2 / BIAS_FREEDOM
+        total += 0.5 * w @ w + 0.5 * (bias[label] - BIAS_CENTER) ** 2 / BIAS_FREEDOM
         total += C * np.where(signs > 0, positive_weight[label], 1) @ short**2
     return total
 

@@ -4,10 +4,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import pysldl.backend.candidate_scores
-import pysldl.backend.inverted_index
-import pysldl.backend.squared_hinge
-import pysldl.backend.voting
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.inverted_index import search_inverted_index, top_terms
 from pysldl.backend.label_problems import label_problems
@@ -15,19 +11,6 @@ from pysldl.backend.squared_hinge import fit_squared_hinge
 from pysldl.backend.voting import vote_top
 
 pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop to compare")
-
-
-@pytest.fixture
-def plain(monkeypatch):
-    """Call a function as if numba were not there."""
-
-    def call(function, *arguments, **keywords):
-        module = getattr(pysldl.backend, function.__module__.rsplit(".", 1)[1])
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "has_numba", lambda: False)
-            return function(*arguments, **keywords)
-
-    return call
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def _seed() -> Iterator[None]:
         return
     import torch
 
-    from pysldl.backend.torch.threads import one_torch_thread
+    from pysldl.backend.threads import one_torch_thread
 
     with one_torch_thread(), torch.random.fork_rng():
         torch.manual_seed(0)

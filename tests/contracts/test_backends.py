@@ -5,22 +5,19 @@ differ: bit for bit where both take the same steps in the same order, a few roun
 differs, and the tolerance of the solver where the solvers differ.
 """
 
-import pkgutil
 from contextlib import contextmanager
-from importlib import import_module
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-import pysldl.backend
 import pysldl.backend.device
 from pysldl import SLDLClassifier
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.conjugate_gradient import advance, column_dots, turn
 from pysldl.backend.device import use_device
-from pysldl.backend.gaussian_pairs import pair_products as products_of_listed
+from pysldl.backend.exact import listed_products
 from pysldl.backend.inverted_index import search_inverted_index, top_terms
 from pysldl.backend.js_divergence import log_mixture_volumes, mixture_pulls
 from pysldl.backend.label_problems import label_problems
@@ -28,21 +25,16 @@ from pysldl.backend.nearest import largest, pair_distances, pair_products
 from pysldl.backend.ranking_hinge import ranking_hinge
 from pysldl.backend.row_adam import adam_update_rows
 from pysldl.backend.sparse_product import sparse_times
-from pysldl.backend.squared_hinge import BIAS_FREEDOM, WITHOUT_EVIDENCE, fit_squared_hinge
+from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
+from pysldl.backend.topk import top_k
 from pysldl.backend.voting import vote_top
 from pysldl.backend.walk import walk_step
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.mapping import RidgeMapping
-from pysldl.metrics.topk import top_k
 from pysldl.neighbors import ExactIndex
 from pysldl.ranking import LinearRanker
 
-KERNELS = [
-    import_module(f"pysldl.backend.{module.name}")
-    for module in pkgutil.iter_modules(pysldl.backend.__path__)
-    if not module.ispkg
-]
 TOL = 0.1  # of the ranker's classifiers, by default
 
 
@@ -54,9 +46,7 @@ def against_numpy(request, monkeypatch):
     @contextmanager
     def in_numpy():
         with monkeypatch.context() as patch:
-            for module in KERNELS:
-                if hasattr(module, "has_numba"):
-                    patch.setattr(module, "has_numba", lambda: False)
+            patch.setattr("pysldl.backend.dispatch.has_numba", lambda: False)
             yield
 
     @contextmanager
@@ -113,7 +103,7 @@ def losses(X, problems, W, bias, C=1.0):
         signs = np.where(rows >= 0, 1.0, -1.0)
         w = W[[label]].toarray().ravel().astype(float)
         short = np.maximum(0, 1 - signs * (X[np.where(rows >= 0, rows, ~rows)] @ w + bias[label]))
-        found[label] = 0.5 * w @ w + 0.5 * (bias[label] - WITHOUT_EVIDENCE) ** 2 / BIAS_FREEDOM + C * short @ short
+        found[label] = 0.5 * w @ w + 0.5 * (bias[label] - BIAS_CENTER) ** 2 / BIAS_FREEDOM + C * short @ short
     return found
 
 
@@ -326,5 +316,5 @@ def test_products_of_listed_rows(only_numba):
     rng = np.random.default_rng(13)
     left, right = (rng.integers(-99, 99, (n, 7)).astype(np.float64) for n in (10, 30))  # sums of integers are exact
     listed = rng.integers(-1, 30, (10, 5))
-    plain, other = only_numba(lambda: products_of_listed(left, right, listed))
+    plain, other = only_numba(lambda: listed_products(left, right, listed))
     np.testing.assert_array_equal(plain, other)

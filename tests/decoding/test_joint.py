@@ -5,14 +5,14 @@ import pytest
 from scipy import sparse
 
 from pysldl import SLDLClassifier
+from pysldl.backend.row_norms import unit_vectors
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import JointNeighborDecoder, NeighborDecoder
 from pysldl.decoding import joint as joint_module
-from pysldl.decoding.joint import CodedRows
+from pysldl.decoding.base import CodedRows
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.mapping import RidgeMapping
-from pysldl.neighbors.exact import unit_vectors
 from pysldl.persistence import load_model
 from pysldl.ranking import LinearRanker
 
@@ -47,7 +47,7 @@ def test_neighbors_are_the_nearest_by_both_parts(rows, search, weight, k):
     assert (decoder.postings_ is None) == (search == "exact")
     expected = similarities(Z, weight)
     np.fill_diagonal(expected, -np.inf)
-    found, similarity = decoder._search(Z, np.arange(120))
+    found, similarity = decoder._search(Z, np.arange(120), 60)
     best = -np.sort(-expected, axis=1)[:, :k]
     np.testing.assert_allclose(similarity[:, :k], np.maximum(best, 0), atol=1e-5)
     for row in range(0, 120, 17):
@@ -154,9 +154,9 @@ def test_hard_cases(search):
     scores = decoder.scores(Z).toarray()
     assert np.isfinite(scores).all()
     np.testing.assert_allclose(scores[0], Y.toarray().mean(axis=0), atol=1e-6)  # near to nothing: the prior answers
-    with pytest.raises(DataError, match="weight must lie in"):
+    with pytest.raises(DataError, match="'weight' parameter"):
         JointNeighborDecoder(weight=2).fit(Z, Y)
-    with pytest.raises(DataError, match="temperature must be above 0"):
+    with pytest.raises(DataError, match="'temperature' parameter"):
         JointNeighborDecoder(temperature=0).fit(Z, Y)
-    with pytest.raises(DataError, match="n_neighbors must be at least 1"):
+    with pytest.raises(DataError, match="'n_neighbors' parameter"):
         JointNeighborDecoder(0).fit(Z, Y)

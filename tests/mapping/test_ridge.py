@@ -105,9 +105,9 @@ def test_progress_of_conjugate_gradients(problem):
 def test_bad_parameters_name_the_remedy(problem):
     with pytest.raises(DataError, match="positive=True needs solver='lbfgs'"):
         RidgeMapping(positive=True, solver="cg").fit(*problem)
-    with pytest.raises(DataError, match="alpha must be zero or positive, but is -1"):
+    with pytest.raises(DataError, match="'alpha' parameter"):
         RidgeMapping(alpha=-1).fit(*problem)
-    with pytest.raises(DataError, match="solver must be 'auto'"):
+    with pytest.raises(DataError, match="'solver' parameter"):
         RidgeMapping(solver="qr").fit(*problem)
 
 

@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from pysldl.backend.row_norms import unit_vectors
 from pysldl.decoding import LinearReadout
-from pysldl.neighbors import exact as exact_module
-from pysldl.neighbors.exact import ExactIndex, unit_vectors
+from pysldl.neighbors.exact import ExactIndex
 
 
 def slow(Z, Q, k, exclude=None):
@@ -23,7 +23,7 @@ def test_finds_what_a_full_sort_finds_in_every_block_size(monkeypatch):
     Z, Q = rng.normal(size=(200, 5)), rng.normal(size=(31, 5))
     expected, cosine = slow(Z, Q, 7)
     for rows in (1, 4, 31, 1000):
-        monkeypatch.setattr(exact_module, "BLOCK_BYTES", rows * 4 * 200)
+        monkeypatch.setattr("pysldl.backend.nearest.BLOCK_BYTES", rows * 4 * 200)
         neighbors, distances = ExactIndex().fit(Z).search(Q, 7)
         assert (neighbors == expected).all()
         np.testing.assert_allclose(distances, 1 - cosine, atol=1e-6)

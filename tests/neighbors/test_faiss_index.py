@@ -62,9 +62,9 @@ def test_a_recall_out_of_reach_says_what_was_reached(faiss, vectors, monkeypatch
 
 
 def test_bad_parameters(faiss, vectors):
-    with pytest.raises(DataError, match=r"recall must lie above 0 and at most at 1, but is 1\.5"):
+    with pytest.raises(DataError, match="'recall' parameter"):
         FaissIndex(recall=1.5).fit(vectors)
-    with pytest.raises(DataError, match="kind must be 'flat', 'ivf' or 'hnsw', but is 'tree'"):
+    with pytest.raises(DataError, match="'kind' parameter"):
         FaissIndex("tree").fit(vectors)
 
 

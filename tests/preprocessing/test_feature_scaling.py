@@ -92,7 +92,7 @@ def test_dense_rows_find_their_exact_neighbors(measured):
     X, Y = measured
     X = X[:, :12].astype(np.float32)
     decoder = FeatureNeighborDecoder(7).fit(X, Y)
-    neighbors, similarities = decoder._search(X[:20], np.arange(20))
+    neighbors, similarities = decoder._search(X[:20], np.arange(20), decoder.n_neighbors_)
     unit = X / np.linalg.norm(X, axis=1, keepdims=True)
     exact = unit[:20] @ unit.T
     exact[np.arange(20), np.arange(20)] = -1

@@ -7,7 +7,7 @@ from sklearn.preprocessing import normalize
 
 from pysldl import SLDLClassifier
 from pysldl.backend.dispatch import has_numba
-from pysldl.backend.label_problems import drop_duplicates
+from pysldl.backend.topk import drop_duplicates
 from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.metrics import evaluate, inverse_propensity
 from pysldl.persistence import load_model
@@ -44,19 +44,19 @@ def test_they_are_the_labels_with_the_largest_cosine_to_the_mean(world):
 
 def test_terms_are_cut_to_the_heaviest(world):
     means = LabelCentroids(label_terms=4).fit(*world)
-    assert np.bincount(means.postings_.indices).max() == 4
+    assert np.bincount(means.index_.postings_.indices).max() == 4
 
 
 def test_new_labels_get_centroids_and_those_without_rows_lose_theirs(world):
     X, Y = world
     old = LabelCentroids().fit(X, Y[:, :290])
     grown = old.updated(X, Y)
-    assert (grown.postings_ != LabelCentroids().fit(X, Y).postings_).nnz == 0
-    assert old.postings_.shape[1] == 290
+    assert (grown.index_.postings_ != LabelCentroids().fit(X, Y).index_.postings_).nnz == 0
+    assert old.index_.postings_.shape[1] == 290
     without = sparse.csr_array(Y * (np.arange(300) != 7))
     without.eliminate_zeros()
     assert (grown.updated(X, without).candidates(X, 25) != 7).all()
-    assert (grown.updated(X, without).updated(X, Y).postings_ != grown.postings_).nnz == 0
+    assert (grown.updated(X, without).updated(X, Y).index_.postings_ != grown.index_.postings_).nnz == 0
 
 
 def classifier(**settings):
@@ -99,7 +99,7 @@ def test_labels_that_come_later_are_found_by_their_words(world):
     clf = classifier().set_params(online=True).fit(X[seen], Y[seen][:, :295])
     later = np.flatnonzero(Y[:, 295:].sum(axis=1) > 0)
     clf.partial_fit(X[later], Y[later], label_names=[str(label) for label in range(300)])
-    assert clf.ranker_.centroids_.postings_.shape[1] == 300
+    assert clf.ranker_.centroids_.index_.postings_.shape[1] == 300
     words = sparse.csr_array(np.eye(X.shape[1], dtype=np.float32)[[3 * 297, 3 * 299 + 1]])
     assert clf.predict_topk(words, 1, names=True)[0].ravel().tolist() == ["297", "299"]
 

@@ -45,7 +45,7 @@ def accurate(train):
 def test_all_terms_find_the_exact_neighbors(train, test):
     X, Q = normalize(train.X), normalize(test.X)[:20]
     decoder = FeatureNeighborDecoder(5, n_terms=10_000).fit(X, train.Y)
-    _, similarities = decoder._search(Q, None)
+    _, similarities = decoder._search(Q, None, decoder.n_neighbors_)
     exact = -np.sort(-(Q @ X.T).toarray(), axis=1)[:, :5]
     np.testing.assert_allclose(similarities, exact, atol=1e-5)
 
@@ -131,11 +131,11 @@ def test_hard_cases(make):
 
 
 def test_bad_parameters(train):
-    with pytest.raises(DataError, match="n_candidates must be at least 1"):
+    with pytest.raises(DataError, match="'n_candidates' parameter"):
         with_ranker(ranker__large__n_candidates=0).fit(train.X, train.Y)
-    with pytest.raises(DataError, match="n_centroid_candidates must be 0 or more"):
+    with pytest.raises(DataError, match="'n_centroid_candidates' parameter"):
         with_ranker(ranker__large__n_centroid_candidates=-1).fit(train.X, train.Y)
-    with pytest.raises(DataError, match="propensity must be two numbers"):
+    with pytest.raises(DataError, match="propensity"):
         with_ranker(ranker__large__propensity=0.55).fit(train.X, train.Y)
-    with pytest.raises(DataError, match="n_neighbors must be at least 1"):
+    with pytest.raises(DataError, match="'n_neighbors' parameter"):
         make_sldl("fast", decoder__n_neighbors=0).fit(train.X, train.Y)

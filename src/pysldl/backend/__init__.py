@@ -1,1 +1,4 @@
-"""The layer under all stages: threads, and the arithmetic that must not depend on the machine."""
+"""Primitives that the stages compute with, each in NumPy and, where it pays, in numba and torch; threads; the device.
+
+A stage calls a function of these modules. Which form of it runs is decided in :mod:`pysldl.backend.dispatch`.
+"""

@@ -1,31 +1,140 @@
-"""The vector part of block conjugate gradients, one pass over memory where NumPy would take several.
+"""Block conjugate gradients: one symmetric system, many right-hand sides, the columns of a matrix.
 
-Sums over rows are taken part by part in double precision, in as many parts whatever the number of threads.
+Sums over rows are taken in double precision. The vector part of a step is one pass over memory where NumPy would take
+several; matrices may lie on a device, while the numbers of the columns are NumPy's in every form.
 """
 
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.backend.dispatch import has_numba
+from pysldl.backend.device import to_device, to_host
+from pysldl.backend.dispatch import primitive
 
-__all__ = ["advance", "column_dots", "turn"]
+__all__ = ["Deflation", "advance", "column_dots", "conjugate_gradients", "relative_norm", "turn"]
 
-N_PARTS = 64
-PLAIN_ROWS = 8192
+ROWS_AT_ONCE = 8192
 
 Array = NDArray[Any]
 
 
+@dataclass(frozen=True)
+class Deflation:
+    """A correction of the diagonal preconditioner ``scale``: ``scale * r + V (gain * (Vᵀ r))``.
+
+    With texts, a few dozen directions, those of the common words, hold eigenvalues far above all others, and the steps
+    grow with the root of the largest. The correction brings them down to the smallest of theirs.
+
+    Attributes
+    ----------
+    V : matrix of shape (n_features, n_directions)
+    gain : ndarray of shape (n_directions, 1), from -1 to 0
+    """
+
+    V: Any
+    gain: NDArray[Any]
+
+    def parts(self, residual: Any) -> NDArray[Any]:
+        """The residual along the directions, (n_directions, n_columns)."""
+        return to_host(self.V.T @ residual)
+
+    def energy(self, parts: NDArray[Any]) -> NDArray[np.float64]:
+        """What the correction adds to ``residual · scale residual`` of every column."""
+        return np.asarray(np.einsum("kj,kj->j", self.gain * parts, parts, dtype=np.float64))
+
+    def correct(self, direction: Any, parts: NDArray[Any]) -> None:
+        """Add the correction of a residual with those parts to a direction, in place."""
+        direction += self.V @ to_device(self.gain * parts)
+
+
+def conjugate_gradients(
+    operator: Callable[[Any], Any],
+    W: Any,
+    residual: Any,
+    scale: Any,
+    goal: NDArray[np.float64],
+    *,
+    max_iter: int,
+    whole: NDArray[np.float64],
+    on_step: Callable[[int, float], None] | None = None,
+    stop: Callable[[int, Any], bool] | None = None,
+    deflation: Deflation | None = None,
+) -> tuple[int, float]:
+    """Solve ``A W = B`` for a symmetric positive definite ``A``, from ``W`` on, which is changed in place.
+
+    Parameters
+    ----------
+    operator : callable
+        From a matrix ``P`` of shape (n_rows, n_columns) to ``A P``.
+    W, residual : matrices of shape (n_rows, n_columns)
+        Where to start, and ``B - A W`` there; both change.
+    scale : array of shape (n_rows,)
+        The inverse of the diagonal of ``A``, which scales the steps.
+    goal : ndarray of shape (n_columns,)
+        Length of every column's residual at which to stop.
+    max_iter : int
+    whole : ndarray of shape (n_columns,)
+        Lengths of the columns of ``B``, against which residuals are told.
+    on_step : callable, optional
+        Told the number of every step and the relative length of the residual.
+    stop : callable, optional
+        Asked after every step, with its number and ``W``, whether to stop.
+    deflation : Deflation, optional
+        Directions that shall not slow the steps down; worth their cost where many steps are to be taken.
+
+    Returns
+    -------
+    steps : int
+        At least 1.
+    left : float
+        Length of the residual against ``whole``.
+    """
+    direction = scale[:, None] * residual
+    if deflation is not None:
+        deflation.correct(direction, deflation.parts(residual))
+    energy = column_dots(residual, direction)
+    left = column_dots(residual, residual)
+    step = 0
+    while step < max_iter and not (left <= goal**2).all():
+        step += 1
+        image = operator(direction)
+        curvature = column_dots(direction, image)
+        length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
+        left, fresh = advance(W, residual, direction, image, length, scale)
+        if on_step is not None:
+            on_step(step, relative_norm(np.sqrt(left), whole))
+        if stop is not None and stop(step, W):
+            break
+        if deflation is not None:
+            parts = deflation.parts(residual)
+            fresh = np.maximum(fresh + deflation.energy(parts), 0.0)
+        share = np.divide(fresh, energy, out=np.zeros_like(energy), where=energy > 0)
+        turn(direction, residual, scale, share)
+        if deflation is not None:
+            deflation.correct(direction, parts)
+        energy = fresh
+    return max(step, 1), relative_norm(np.sqrt(left), whole)
+
+
+def relative_norm(part: NDArray[np.float64], whole: NDArray[np.float64]) -> float:
+    """Length of a matrix against that of another, from the lengths of their columns."""
+    return float(np.linalg.norm(part)) / max(float(np.linalg.norm(whole)), 1e-300)
+
+
+@primitive(numba=True, torch="tensors")
 def column_dots(A: Array, B: Array) -> NDArray[np.float64]:
     """``sum_i A[i, j] B[i, j]`` for every column j of two (n_rows, n_columns) arrays."""
-    if has_numba():
-        return _compiled_loops()[0](A, B).sum(axis=0)
-    return _plain_dots(A, B)
+    total = np.zeros(A.shape[1])
+    for start in range(0, len(A), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        total += np.einsum("ij,ij->j", A[rows].astype(np.float64, copy=False), B[rows].astype(np.float64, copy=False))
+    return total
 
 
+@primitive(numba=True, torch="tensors")
 def advance(
     W: Array, residual: Array, direction: Array, image: Array, length: Array, scale: Array
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -44,71 +153,14 @@ def advance(
     left, energy : ndarrays of shape (n_columns,), float64
         ``residual · residual`` and ``residual · scale residual`` of every column.
     """
-    if has_numba():
-        left, energy = _compiled_loops()[1](W, residual, direction, image, length, scale)
-        return left.sum(axis=0), energy.sum(axis=0)
+    length = length.astype(W.dtype)
     W += length * direction
     residual -= length * image
-    return _plain_dots(residual, residual), _plain_dots(residual, scale[:, None] * residual)
+    return column_dots(residual, residual), column_dots(residual, scale[:, None] * residual)
 
 
+@primitive(numba=True, torch="tensors")
 def turn(direction: Array, residual: Array, scale: Array, share: Array) -> None:
     """The next direction in place: ``scale * residual + share * direction``, ``share`` of shape (n_columns,)."""
-    if has_numba():
-        _compiled_loops()[2](direction, residual, scale, share)
-        return
-    direction *= share
+    direction *= share.astype(direction.dtype)
     direction += scale[:, None] * residual
-
-
-def _plain_dots(A: Array, B: Array) -> NDArray[np.float64]:
-    total = np.zeros(A.shape[1])
-    for start in range(0, len(A), PLAIN_ROWS):
-        rows = slice(start, start + PLAIN_ROWS)
-        total += np.einsum("ij,ij->j", A[rows].astype(np.float64, copy=False), B[rows].astype(np.float64, copy=False))
-    return total
-
-
-@cache
-def _compiled_loops() -> Any:
-    from numba import njit, prange
-
-    @njit(parallel=True, cache=True)
-    def dots(A, B):  # type: ignore[no-untyped-def]
-        n, width = A.shape
-        total = np.zeros((N_PARTS, width), np.float64)
-        for part in prange(N_PARTS):
-            own = total[part]
-            for i in range(n * part // N_PARTS, n * (part + 1) // N_PARTS):
-                for j in range(width):
-                    own[j] += np.float64(A[i, j]) * np.float64(B[i, j])
-        return total
-
-    @njit(parallel=True, cache=True)
-    def step(W, residual, direction, image, length, scale):  # type: ignore[no-untyped-def]
-        n, width = W.shape
-        left = np.zeros((N_PARTS, width), np.float64)
-        energy = np.zeros((N_PARTS, width), np.float64)
-        for part in prange(N_PARTS):
-            own_left, own_energy = left[part], energy[part]
-            for i in range(n * part // N_PARTS, n * (part + 1) // N_PARTS):
-                by = scale[i]
-                for j in range(width):
-                    W[i, j] += length[j] * direction[i, j]
-                    r = residual[i, j] - length[j] * image[i, j]
-                    residual[i, j] = r
-                    square = np.float64(r) * np.float64(r)
-                    own_left[j] += square
-                    own_energy[j] += by * square
-        return left, energy
-
-    @njit(parallel=True, cache=True)
-    def steer(direction, residual, scale, share):  # type: ignore[no-untyped-def]
-        n, width = direction.shape
-        for part in prange(N_PARTS):
-            for i in range(n * part // N_PARTS, n * (part + 1) // N_PARTS):
-                by = scale[i]
-                for j in range(width):
-                    direction[i, j] = by * residual[i, j] + share[j] * direction[i, j]
-
-    return dots, step, steer

@@ -5,9 +5,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
 from pysldl.exceptions import DataError, MissingDependencyError
 
-__all__ = ["current_device", "find_device", "use_device"]
+__all__ = ["current_device", "find_device", "is_tensor", "to_device", "to_host", "use_device"]
 
 _chosen: ContextVar[Any] = ContextVar("device", default=None)
 
@@ -52,3 +55,29 @@ def find_device(name: str) -> Any:
     if not torch.cuda.is_available() or not number.isdigit() or int(number) >= torch.cuda.device_count():
         raise DataError(f"device={name!r} was asked for, but torch finds no such GPU here: use device='cpu'.")
     return torch.device(name)
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether an array lies on the device, as a tensor of torch; without importing torch."""
+    return type(array).__module__.partition(".")[0] == "torch"
+
+
+def to_device(array: Any, dtype: DTypeLike | None = None) -> Any:
+    """The array where the enclosing :func:`use_device` computes: a tensor there, itself on the processor.
+
+    Parameters
+    ----------
+    array : ndarray, or tensor on the device
+    dtype : optional
+        A NumPy type to convert to.
+    """
+    if current_device() is None:
+        return array if dtype is None else array.astype(dtype, copy=False)
+    from pysldl.backend.torch.arrays import as_tensor, torch_type
+
+    return as_tensor(array, None if dtype is None else torch_type(dtype))
+
+
+def to_host(array: Any) -> NDArray[Any]:
+    """A NumPy array of an array that may lie on the device."""
+    return array.cpu().numpy() if is_tensor(array) else np.asarray(array)

@@ -1,26 +1,74 @@
-"""Loops that NumPy cannot express well, compiled by numba where it is installed.
+"""Which form of a primitive runs: NumPy, numba, torch, or the one for a single row. It is decided here, nowhere else.
 
-Every loop has a plain NumPy or SciPy form that solves the same problem with the same parameters to the same tolerance;
-:func:`has_numba` says which one runs. Most pairs agree bit for bit, the others up to the rounding of sums that are
-taken in another order: ``tests/contracts/test_backends.py`` states for each how far they may differ. No loop adds up
-across threads, so results do not depend on their number.
+The body of a primitive is its NumPy form, which needs nothing but the core. :func:`primitive` names its other forms:
+functions of the same name and arguments in ``pysldl.backend.numba``, ``pysldl.backend.torch`` or
+:mod:`pysldl.backend.single_query`, imported when they are first used. All forms solve the same problem to the same
+tolerance; ``tests/contracts/test_backends.py`` states for each how far they may differ. No loop adds up across
+threads, so results do not depend on their number.
 """
 
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from importlib import import_module
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from scipy import sparse
 
+from pysldl.backend.device import current_device, is_tensor
 from pysldl.exceptions import SLDLWarning
 
-__all__ = ["as_int32_indices", "has_numba", "parallel_for", "warn_no_numba"]
+__all__ = ["as_int32_indices", "has_numba", "primitive", "warn_no_numba"]
 
-PARTS_A_THREAD = 8  # so that a slow part does not leave the other threads idle
-SMALLEST_PART = 32
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def primitive(
+    *,
+    numba: bool = False,
+    torch: Literal["arrays", "tensors"] | None = None,
+    single_row: Literal["numpy", "single_query"] | None = None,
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator: let the function, which is the NumPy form, be replaced by another form where that is faster.
+
+    Parameters
+    ----------
+    numba : bool
+        There is a compiled form, for where numba is installed.
+    torch : {"arrays", "tensors"}, optional
+        There is a torch form. ``"arrays"``: it takes NumPy arrays and runs inside
+        :func:`~pysldl.backend.device.use_device`. ``"tensors"``: it runs where the first argument is on the device.
+    single_row : {"numpy", "single_query"}, optional
+        The form where the first argument has one row. A service is asked row by row: for one row, threads and copies to
+        a device cost more than the row, and numba takes as long to load as all the rest of a service.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        module, name = function.__module__.rpartition(".")[2], function.__name__
+
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            first: Any = args[0]
+            form: Callable[P, R] = function
+            if single_row is not None and first.shape[0] == 1:
+                if single_row == "single_query":
+                    form = _form("single_query", name)
+            elif (torch == "arrays" and current_device() is not None) or (torch == "tensors" and is_tensor(first)):
+                form = _form(f"torch.{module}", name)
+            elif numba and has_numba():
+                form = _form(f"numba.{module}", name)
+            return form(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+@cache
+def _form(module: str, name: str) -> Any:
+    return getattr(import_module(f"pysldl.backend.{module}"), name)
 
 
 @cache
@@ -33,21 +81,15 @@ def has_numba() -> bool:
     return True
 
 
-def parallel_for(loop: Callable[..., Any], n: int, *arguments: Any) -> list[Any]:
-    """``loop(start, stop, *arguments)`` for parts of ``range(n)``, in as many threads as numba is allowed.
-
-    The loop must be compiled with ``nogil``. Its work space belongs to the part, so only as many exist at once as there
-    are threads.
-    """
-    from numba import get_num_threads
-
-    n_threads = get_num_threads()
-    n_parts = max(1, min(PARTS_A_THREAD * n_threads, n // SMALLEST_PART))
-    if n_parts == 1:
-        return [loop(0, n, *arguments)]
-    with ThreadPoolExecutor(n_threads) as threads:
-        return list(
-            threads.map(lambda part: loop(n * part // n_parts, n * (part + 1) // n_parts, *arguments), range(n_parts))
+@cache
+def warn_no_numba() -> None:
+    """Warn, once, that the NumPy forms are slow."""
+    if not has_numba():
+        warnings.warn(
+            "numba is not installed: the results are the same, but fitting and searching run on one core and take "
+            'several times as long. To speed them up: pip install "pysldl[fast]".',
+            SLDLWarning,
+            stacklevel=3,
         )
 
 
@@ -57,15 +99,3 @@ def as_int32_indices(matrix: sparse.csr_array) -> sparse.csr_array:
         matrix.indices = matrix.indices.astype(np.int32, copy=False)
         matrix.indptr = matrix.indptr.astype(np.int32, copy=False)
     return matrix
-
-
-@cache
-def warn_no_numba() -> None:
-    """Warn, once, that the plain loops are slow."""
-    if not has_numba():
-        warnings.warn(
-            "numba is not installed: the results are the same, but fitting and searching run on one core and take "
-            'several times as long. To speed them up: pip install "pysldl[fast]".',
-            SLDLWarning,
-            stacklevel=3,
-        )

@@ -10,18 +10,27 @@ has its own. Where small differences grow, as in a descent of a thousand steps, 
 - Functions are polynomials evaluated with additions and multiplications, which IEEE 754 defines to the last bit.
 """
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.backend.dispatch import has_numba
+from pysldl.backend.dispatch import primitive
 from pysldl.backend.threads import matmul
 
-__all__ = ["exp", "log", "matmul_exact", "product_bits", "round_to_bits"]
+__all__ = [
+    "TERM_BITS",
+    "exp",
+    "listed_products",
+    "log",
+    "matmul_exact",
+    "power_of_two",
+    "product_bits",
+    "round_to_bits",
+]
 
 MANTISSA = 53
+TERM_BITS = 40  # of what is only added up: sums of 4,096 such terms are exact
 LN2_HIGH = 0.693147180369123816490  # the leading bits of ln 2, so that its product with an exponent is exact
 LN2_LOW = 1.90821492927058770002e-10
 PER_LN2 = 1.0 / (LN2_HIGH + LN2_LOW)
@@ -31,16 +40,13 @@ EXP_TERMS = tuple(1.0 / float(factorial) for factorial in np.cumprod([1, *range(
 # 2/1, 2/3, ..., 2/23: the series of log((1 + s)/(1 - s)) in odd powers of s, for s of at most 0.172.
 LOG_TERMS = tuple(2.0 / odd for odd in range(1, 24, 2))
 
+VALUES_AT_ONCE = 1 << 18
+
 Array = NDArray[np.float64]
 
 
 def exp(x: Any) -> Array:
-    """The exponential of every element, within two units in the last place, with the same bits everywhere.
-
-    Parameters
-    ----------
-    x : array-like
-        Finite values from -700 to 700.
+    """The exponential of values from -700 to 700, within two units in the last place, with the same bits everywhere.
 
     Examples
     --------
@@ -48,9 +54,16 @@ def exp(x: Any) -> Array:
     array([1.      , 2.718282])
     """
     x = np.asarray(x, dtype=np.float64)
-    if x.size >= COMPILED_SIZE and has_numba():
-        flat = np.ascontiguousarray(x).ravel()
-        return _compiled_exp()(flat, np.empty_like(flat)).reshape(x.shape)
+    return exp_of_many(x) if x.size >= COMPILED_SIZE else _polynomial_exp(x)
+
+
+@primitive(numba=True)
+def exp_of_many(x: Array) -> Array:
+    """:func:`exp` of an array so large that compiled loops pay."""
+    return _polynomial_exp(x)
+
+
+def _polynomial_exp(x: Array) -> Array:
     power = np.rint(x * PER_LN2)
     rest = x - power * LN2_HIGH
     rest -= power * LN2_LOW
@@ -62,12 +75,7 @@ def exp(x: Any) -> Array:
 
 
 def log(x: Any) -> Array:
-    """The natural logarithm of every element, with the same bits everywhere.
-
-    Parameters
-    ----------
-    x : array-like
-        Positive finite values.
+    """The natural logarithm of positive finite values, with the same bits everywhere.
 
     Examples
     --------
@@ -101,19 +109,12 @@ def product_bits(n_terms: int) -> int:
     return (MANTISSA - max(int(n_terms) - 1, 0).bit_length()) // 2
 
 
+@primitive(torch="tensors")
 def round_to_bits(x: Array, bits: int, axis: int | None = None) -> Array:
     """Every value rounded to a multiple of ``2 ** -bits`` of the largest along ``axis``, or of all.
 
     The spacing is a power of two, so that sums and products of the rounded values are exact as long as they need no
-    more than 53 bits.
-
-    Parameters
-    ----------
-    x : ndarray
-    bits : int
-        From 1 to 51.
-    axis : int, optional
-        Each slice along this axis has a spacing of its own.
+    more than 53 bits. ``bits`` are from 1 to 51; each slice along ``axis`` has a spacing of its own.
 
     Examples
     --------
@@ -125,7 +126,7 @@ def round_to_bits(x: Array, bits: int, axis: int | None = None) -> Array:
     # rounds to such multiples, and taking it away again is exact.
     exponent = np.frexp(largest)[1]
     anchor = np.ldexp(1.5, exponent - bits + MANTISSA - 1)
-    rounded = x + anchor
+    rounded: Array = x + anchor
     rounded -= anchor
     return rounded
 
@@ -136,17 +137,6 @@ def matmul_exact(A: Array, B: Array, *, slices: int = 1, out: Array | None = Non
     Rows of ``A`` and columns of ``B`` are rounded relative to their largest entry, to about 22 bits for 256 terms.
     With two ``slices`` what the rounding leaves over is multiplied too, for about twice as many bits.
 
-    Parameters
-    ----------
-    A : ndarray of shape (n_rows, n_inner), float64
-    B : ndarray of shape (n_inner, n_columns), float64
-    slices : {1, 2}
-    out : ndarray of shape (n_rows, n_columns), float64, optional
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_columns), float64
-
     Examples
     --------
     >>> matmul_exact(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
@@ -154,41 +144,55 @@ def matmul_exact(A: Array, B: Array, *, slices: int = 1, out: Array | None = Non
     """
     bits = product_bits(A.shape[1])
     A_high, B_high = round_to_bits(A, bits, axis=1), round_to_bits(B, bits, axis=0)
-    product = matmul(A_high, B_high, out)
+    product = multiply(A_high, B_high, out)
     if slices > 1:
         A_low, B_low = round_to_bits(A - A_high, bits, axis=1), round_to_bits(B - B_high, bits, axis=0)
-        product += matmul(A_high, B_low)
-        product += matmul(A_low, B_high)
+        product += multiply(A_high, B_low)
+        product += multiply(A_low, B_high)
     return product
 
 
-@cache
-def _compiled_exp() -> Any:
-    """The operations of :func:`exp` in one pass; without fastmath, so that none is fused or reordered."""
-    from numba import njit, prange
+@primitive(torch="tensors")
+def multiply(A: Array, B: Array, out: Array | None = None) -> Array:
+    """``A @ B``, on the processor or where the arrays are; all sums must be exact."""
+    return matmul(A, B, out)
 
-    terms = np.array(EXP_TERMS)
 
-    @njit(parallel=True, cache=True, error_model="numpy")
-    def exp_of(x, out):  # type: ignore[no-untyped-def]
-        n_blocks = (len(x) + 1023) // 1024
-        for block in prange(n_blocks):
-            scale = np.empty(1024, np.float64)
-            bits = scale.view(np.int64)
-            start = block * 1024
-            part, to = x[start : start + 1024], out[start : start + 1024]
-            for i in range(len(part)):
-                power = np.rint(part[i] * PER_LN2)
-                rest = part[i] - power * LN2_HIGH
-                rest -= power * LN2_LOW
-                value = terms[13]
-                for k in range(12, -1, -1):
-                    value *= rest
-                    value += terms[k]
-                to[i] = value
-                bits[i] = (np.int64(power) + 1023) << 52
-            for i in range(len(part)):
-                to[i] *= scale[i]
-        return out
+@primitive(torch="tensors")
+def hstack(left: Array, right: Array) -> Array:
+    """Two matrices side by side."""
+    return np.hstack([left, right])
 
-    return exp_of
+
+@primitive(torch="tensors")
+def power_of_two(x: Array) -> float:
+    """The power of two just above the largest absolute value."""
+    return float(np.ldexp(1.0, np.frexp(np.max(np.abs(x), initial=0.0))[1]))
+
+
+@primitive(numba=True)
+def listed_products(
+    left: NDArray[np.floating], right: NDArray[np.floating], listed: NDArray[np.integer]
+) -> NDArray[np.float64]:
+    """Inner products of each row of ``left`` with the rows of ``right`` that are listed for it.
+
+    Parameters
+    ----------
+    left : ndarray of shape (n_anchors, n_components)
+    right : ndarray of shape (n_rows, n_components)
+        Both rounded, so that sums of their products in double precision are exact.
+    listed : ndarray of shape (n_anchors, n_listed)
+        Rows of ``right``; -1 for none.
+
+    Returns
+    -------
+    ndarray of shape (n_anchors, n_listed), float64
+        0 beside a row of -1.
+    """
+    found = np.zeros(listed.shape)
+    step = max(1, VALUES_AT_ONCE // max(listed.shape[1] * left.shape[1], 1))
+    for start in range(0, len(left), step):
+        rows = slice(start, start + step)
+        products = np.einsum("ak,alk->al", left[rows].astype(np.float64), right[listed[rows]].astype(np.float64))
+        found[rows] = np.where(listed[rows] < 0, 0.0, products)
+    return found

@@ -1,15 +1,14 @@
 """Candidates of rows, turned round: the rows of every label's classifier."""
 
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.dispatch import has_numba
+from pysldl.backend.dispatch import primitive
 
-__all__ = ["LabelProblems", "drop_duplicates", "label_problems"]
+__all__ = ["LabelProblems", "label_problems"]
 
 
 class LabelProblems(NamedTuple):
@@ -45,66 +44,26 @@ def label_problems(
     kept = np.ones(Y.shape[0], dtype=np.bool_)
     if left_out is not None:
         kept[left_out] = False
-    if has_numba():
-        return LabelProblems(*_compiled_turn()(candidates, everywhere, Y.indptr, Y.indices, Y.shape[1], kept))
-    candidates = np.hstack([candidates, np.tile(everywhere, (len(candidates), 1))])
+    return LabelProblems(*group_rows_by_label(candidates, everywhere, Y.indptr, Y.indices, Y.shape[1], kept))
+
+
+@primitive(numba=True)
+def group_rows_by_label(
+    candidates: NDArray[np.int32],
+    everywhere: NDArray[np.int32],
+    indptr: NDArray[np.integer],
+    indices: NDArray[np.integer],
+    n_labels: int,
+    kept: NDArray[np.bool_],
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The arrays of :class:`LabelProblems`; ``indptr`` and ``indices`` are those of the label indicator."""
+    n_rows = len(candidates)
+    candidates = np.hstack([candidates, np.tile(everywhere, (n_rows, 1))])
     offered = candidates >= 0
-    row = np.concatenate([np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)), np.nonzero(offered)[0]])
-    label = np.concatenate([Y.indices, candidates[offered]]).astype(np.int64)
-    _, first = np.unique(label * Y.shape[0] + row, return_index=True)  # where a row has the label, that comes first
+    row = np.concatenate([np.repeat(np.arange(n_rows), np.diff(indptr)), np.nonzero(offered)[0]])
+    label = np.concatenate([indices, candidates[offered]]).astype(np.int64)
+    _, first = np.unique(label * n_rows + row, return_index=True)  # where a row has the label, that comes first
     first = first[kept[row[first]]]
-    counts = np.bincount(label[first], minlength=Y.shape[1])
-    signed = np.where(first < Y.nnz, row[first], ~row[first]).astype(np.int32)
-    return LabelProblems(np.concatenate([[0], np.cumsum(counts)]), signed)
-
-
-def drop_duplicates(candidates: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Candidates of shape (n_rows, m) with -1 in place of every repetition within a row."""
-    order = np.argsort(candidates, axis=1, kind="stable")
-    ascending = np.take_along_axis(candidates, order, axis=1)
-    repeated = np.zeros(candidates.shape, dtype=np.bool_)
-    np.put_along_axis(repeated, order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
-    return np.where(repeated, np.int32(-1), candidates)
-
-
-@cache
-def _compiled_turn() -> Any:
-    from numba import njit
-
-    @njit(nogil=True, cache=True)
-    def turn(candidates, everywhere, yp, yi, n_labels, kept):  # type: ignore[no-untyped-def]
-        n_samples, m = candidates.shape
-        indptr = np.zeros(n_labels + 1, np.int64)
-        place = np.zeros(0, np.int64)
-        rows = np.zeros(0, np.int32)
-        seen = np.empty(n_labels, np.int32)  # the last row that met the label
-        for counting in (True, False):
-            seen[:] = -1
-            for row in range(n_samples):
-                if not kept[row]:
-                    continue
-                for at in range(yp[row], yp[row + 1]):
-                    label = yi[at]
-                    seen[label] = row
-                    if counting:
-                        indptr[label + 1] += 1
-                    else:
-                        rows[place[label]] = row
-                        place[label] += 1
-                for slot in range(m + len(everywhere)):
-                    label = candidates[row, slot] if slot < m else everywhere[slot - m]
-                    if label < 0 or seen[label] == row:
-                        continue
-                    seen[label] = row
-                    if counting:
-                        indptr[label + 1] += 1
-                    else:
-                        rows[place[label]] = ~row
-                        place[label] += 1
-            if counting:
-                indptr = np.cumsum(indptr)
-                place = indptr[:-1].copy()
-                rows = np.empty(indptr[-1], np.int32)
-        return indptr, rows
-
-    return turn
+    counts = np.bincount(label[first], minlength=n_labels)
+    signed = np.where(first < len(indices), row[first], ~row[first]).astype(np.int32)
+    return np.concatenate([[0], np.cumsum(counts)]), signed

@@ -1,16 +1,14 @@
 """The hinge over consecutive labels of all rankings: the loop of Eq. 7."""
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.backend.dispatch import has_numba
+from pysldl.backend.dispatch import primitive
 
 __all__ = ["ranking_hinge"]
 
 
+@primitive(numba=True, torch="tensors")
 def ranking_hinge(
     D: NDArray[np.float64],
     ranking: NDArray[np.int32],
@@ -42,44 +40,10 @@ def ranking_hinge(
         The derivative with respect to ``D``: 1, 0 or -1.
     """
     G = np.zeros(D.shape) if out is None else out
-    offset = np.zeros(D.shape[1]) if offset is None else offset
-    if ranking.shape[1] < 2:
-        return 0.0, G
-    if has_numba():
-        losses = _compiled_hinge()(np.ascontiguousarray(D), ranking, float(margin), float(sign), offset, G)
-        return float(losses.sum()), G
-    ranked = np.take_along_axis(D + offset, ranking, axis=1)
+    ranked = np.take_along_axis(D if offset is None else D + offset, ranking, axis=1)
     violation = sign * (ranked[:, :-1] - ranked[:, 1:]) + margin
     np.maximum(violation, 0.0, out=violation)
     active = np.zeros((ranking.shape[0], ranking.shape[1] + 1))
     np.greater(violation, 0.0, out=active[:, 1:-1], casting="unsafe")
     np.put_along_axis(G, ranking, sign * (active[:, 1:] - active[:, :-1]), axis=1)
     return float(violation.sum()), G
-
-
-@cache
-def _compiled_hinge() -> Any:
-    from numba import njit, prange
-
-    @njit(parallel=True, cache=True)
-    def hinge(D, ranking, margin, sign, offset, G):  # type: ignore[no-untyped-def]
-        n_rows, n_ranked = ranking.shape
-        losses = np.zeros(n_rows, np.float64)
-        for i in prange(n_rows):
-            row, order, to = D[i], ranking[i], G[i]
-            loss, before = 0.0, 0.0
-            this = order[0]
-            here = row[this] + offset[this]
-            for j in range(1, n_ranked):
-                label = order[j]
-                there = row[label] + offset[label]
-                violation = max(sign * (here - there) + margin, 0.0)
-                active = 1.0 if violation > 0.0 else 0.0  # no branch: it would be foreseen half of the time
-                loss += violation
-                to[this] = sign * (active - before)
-                this, here, before = label, there, active
-            to[this] = -sign * before
-            losses[i] = loss
-        return losses
-
-    return hinge

@@ -1,18 +1,16 @@
 """A step of Adam on some rows of a matrix, each row with a count of its own."""
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.backend.dispatch import has_numba
+from pysldl.backend.dispatch import primitive
 
-__all__ = ["adam_update_rows"]
+__all__ = ["BETA1", "BETA2", "EPSILON", "adam_update_rows"]
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
+@primitive(numba=True)
 def adam_update_rows(
     parameters: NDArray[np.floating],
     first: NDArray[np.floating],
@@ -38,27 +36,7 @@ def adam_update_rows(
     shrink : float
         Factor on the parameters before the step: decoupled weight decay.
     """
-    if has_numba():
-        _compiled_move()(parameters, first, second, rows, gradient, rates, shrink)
-        return
     first[rows] += (1 - BETA1) * (gradient - first[rows])
     second[rows] += (1 - BETA2) * (gradient * gradient - second[rows])
     m, v = first[rows].astype(np.float64), second[rows].astype(np.float64)
     parameters[rows] = shrink * parameters[rows].astype(np.float64) - rates[:, None] * m / (np.sqrt(v) + EPSILON)
-
-
-@cache
-def _compiled_move() -> Any:
-    from numba import njit, prange
-
-    @njit(parallel=True, cache=True, error_model="numpy")
-    def move(parameters, first, second, rows, gradient, rates, shrink):  # type: ignore[no-untyped-def]
-        for at in prange(len(rows)):
-            row = rows[at]
-            p, m, v, g, rate = parameters[row], first[row], second[row], gradient[at], rates[at]
-            for k in range(len(p)):
-                m[k] = m[k] + (1 - BETA1) * (g[k] - m[k])
-                v[k] = v[k] + (1 - BETA2) * (g[k] * g[k] - v[k])
-                p[k] = shrink * p[k] - rate * np.float64(m[k]) / (np.sqrt(np.float64(v[k])) + EPSILON)
-
-    return move

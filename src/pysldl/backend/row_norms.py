@@ -1,18 +1,25 @@
-"""Lengths of rows."""
+"""Lengths of rows, and rows scaled to length 1."""
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-__all__ = ["l2_normalize", "row_norms"]
+__all__ = ["dense_rows", "l2_normalize", "row_norms", "unit_vectors"]
 
 BLOCK_VALUES = 1 << 22
 
 
-def row_norms(X: sparse.csr_array) -> NDArray[np.float64]:
-    """Euclidean length of every row of a CSR matrix: added up in double precision."""
+def row_norms(X: Any) -> NDArray[np.float64]:
+    """Euclidean length of every row, of shape (n_rows,), added up in double precision.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_rows, n_features)
+    """
+    if not sparse.issparse(X):
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64)))
     lengths = np.zeros(X.shape[0])
     mean = max(1, X.nnz // max(X.shape[0], 1))
     block = max(1, BLOCK_VALUES // mean)
@@ -25,12 +32,12 @@ def row_norms(X: sparse.csr_array) -> NDArray[np.float64]:
 
 
 def l2_normalize(X: Any) -> Any:
-    """Rows scaled to length 1; zero rows stay zero.
+    """Rows scaled to length 1, in the precision of ``X``; zero rows stay zero.
 
     Of a sparse matrix a row whose length is 1 to seven digits stays as it is, and so does all of it where all have.
     """
     if not sparse.issparse(X):
-        lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        lengths = row_norms(X)
         return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
     X = sparse.csr_array(X)
     lengths = row_norms(X)
@@ -39,3 +46,15 @@ def l2_normalize(X: Any) -> Any:
         return X
     data = X.data * np.repeat(scales.astype(X.dtype), np.diff(X.indptr))
     return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def unit_vectors(Z: Any, dtype: DTypeLike = np.float32) -> NDArray[Any]:
+    """Dense rows scaled to length 1, each quotient rounded once from double precision; zero rows stay zero."""
+    Z = np.asarray(Z, dtype=dtype)
+    lengths = row_norms(Z)[:, None]
+    return np.asarray(np.divide(Z, lengths, out=np.zeros_like(Z), where=lengths > 0, casting="same_kind"))
+
+
+def dense_rows(features: Any) -> NDArray[Any]:
+    """One row or many, sparse or not, as an array of shape (n_rows, n_features)."""
+    return np.asarray(features.toarray() if sparse.issparse(features) else np.atleast_2d(features))

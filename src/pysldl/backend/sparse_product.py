@@ -1,21 +1,18 @@
 """Sparse times dense on all cores: each row of the product belongs to one thread, which adds in one fixed order."""
 
-from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from pysldl.backend.dispatch import has_numba
-from pysldl.backend.single_query import times_one
+from pysldl.backend.dispatch import primitive
 
-__all__ = ["equal_shares", "sparse_times"]
-
-N_PARTS = 64
+__all__ = ["sparse_times"]
 
 
-def sparse_times(X: sparse.csr_array, P: NDArray[Any], dtype: Any = None) -> NDArray[Any]:
+@primitive(numba=True, single_row="single_query")
+def sparse_times(X: sparse.csr_array, P: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
     """``X @ P``; for ``Xᵀ @ P`` pass the transpose, stored by its own rows.
 
     Parameters
@@ -30,46 +27,4 @@ def sparse_times(X: sparse.csr_array, P: NDArray[Any], dtype: Any = None) -> NDA
     ndarray of shape (n_rows, n_columns)
     """
     dtype = np.result_type(X.dtype, P.dtype) if dtype is None else np.dtype(dtype)
-    if X.shape[0] == 1 and P.ndim == 2:
-        return times_one(X, P, dtype)
-    if not has_numba() or P.ndim == 1:
-        return np.asarray(X @ P.astype(dtype, copy=False)).astype(dtype, copy=False)
-    product = np.zeros((X.shape[0], P.shape[1]), dtype=dtype)
-    _compiled_times()(
-        X.indptr, X.indices, X.data.astype(dtype, copy=False), np.ascontiguousarray(P),
-        equal_shares(X.indptr), product,
-    )  # fmt: skip
-    return product
-
-
-def equal_shares(indptr: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray[np.int64]:
-    """Bounds (n_parts + 1,) of consecutive rows that store about as many values each."""
-    cuts = np.linspace(0, indptr[-1] - indptr[0], n_parts + 1)[1:-1] + indptr[0]
-    inner = np.searchsorted(indptr, cuts)
-    return np.concatenate([[0], inner, [len(indptr) - 1]]).astype(np.int64)
-
-
-@cache
-def _compiled_times() -> Any:
-    from numba import njit, prange
-
-    @njit(parallel=True, cache=True)
-    def times(xp, xi, xd, P, bounds, product):  # type: ignore[no-untyped-def]
-        width = P.shape[1]
-        for part in prange(len(bounds) - 1):
-            for row in range(bounds[part], bounds[part + 1]):
-                out = product[row]
-                at, end = xp[row], xp[row + 1]
-                while at + 3 < end:  # four rows of P at a time: a quarter of the reads and writes of `out`
-                    v0, v1, v2, v3 = xd[at], xd[at + 1], xd[at + 2], xd[at + 3]
-                    p0, p1, p2, p3 = P[xi[at]], P[xi[at + 1]], P[xi[at + 2]], P[xi[at + 3]]
-                    for j in range(width):
-                        out[j] = (((out[j] + v0 * p0[j]) + v1 * p1[j]) + v2 * p2[j]) + v3 * p3[j]
-                    at += 4
-                while at < end:
-                    v0, p0 = xd[at], P[xi[at]]
-                    for j in range(width):
-                        out[j] += v0 * p0[j]
-                    at += 1
-
-    return times
+    return np.asarray(X @ P.astype(dtype, copy=False)).astype(dtype, copy=False)

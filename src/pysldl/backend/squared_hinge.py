@@ -1,34 +1,31 @@
 """One linear classifier a label, each on a few rows of its own: dual coordinate descent for the squared hinge.
 
-The compiled and the plain form take the same steps in the same order and add up in the same order, so that they end at
-the same weights, to the last bit. The form for a GPU goes another way, by Newton's method, and stops by the same rule.
+The NumPy and the numba form take the same steps in the same order and add up in the same order, so that they end at
+the same weights, to the last bit. The torch form goes another way, by Newton's method, and stops by the same rule.
 """
 
 import warnings
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.device import current_device
-from pysldl.backend.dispatch import as_int32_indices, has_numba, parallel_for
+from pysldl.backend.dispatch import as_int32_indices, has_numba, primitive
 from pysldl.backend.label_problems import LabelProblems
 
-__all__ = ["fit_squared_hinge"]
+__all__ = ["FittedLabels", "as_weights", "fit_squared_hinge", "solve_squared_hinge", "squared_hinge_memory"]
 
-WITHOUT_EVIDENCE = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
+BIAS_CENTER = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
 BIAS_FREEDOM = 0.1
-DEALT_PILES = 64
-# The plain form descends for many labels at once: bytes of their weights, and rows of all of them together.
-PLAIN_BYTES, PLAIN_ROWS = 64 << 20, 1 << 22
+# The NumPy form descends for many labels at once: bytes of their weights, and rows of all of them together.
+BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 22
 # Knuth's constants of the generator that shuffles the rows, modulo 2**64: the same order with and without numba.
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 HIGH_BITS = np.uint64(33)
 
 
-class _Fitted(NamedTuple):
+class FittedLabels(NamedTuple):
     """Some labels, one after the other: how many weights each has, the weights, the biases, and who converged."""
 
     counts: NDArray[np.int64]
@@ -83,53 +80,62 @@ def fit_squared_hinge(
     ends the descent looks at all rows.
     """
     X = as_int32_indices(sparse.csr_array(X))  # one form of the arrays, so that the loop is compiled once
-    sizes = np.diff(problems.indptr)
-    positive_weight = np.ones(len(sizes), dtype=np.float32) if positive_weight is None else positive_weight
-    if (device := current_device()) is not None:
-        from pysldl.backend.torch.squared_hinge import classifiers
-
-        W, bias, n_open = classifiers(
-            device, X, *problems, C=C, positive_weight=positive_weight, max_steps=max_epochs, tol=tol,
-            min_weight=min_weight, bias_center=WITHOUT_EVIDENCE, bias_freedom=BIAS_FREEDOM,
-        )  # fmt: skip
-        _warn_if_open(n_open, max_epochs)
-        return as_int32_indices(W), bias
-    if not X.has_canonical_format:  # the plain form writes to every feature of a row once
+    if not X.has_canonical_format:  # the NumPy form writes to every feature of a row once
         X = X.copy()
         X.sum_duplicates()
-    labels = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
-    squares = X.data.astype(np.float64) ** 2
-    lengths = np.bincount(np.repeat(np.arange(X.shape[0]), np.diff(X.indptr)), squares, X.shape[0]).astype(np.float32)
-    numbers = (np.float32(C), positive_weight, max_epochs, np.float32(tol), np.float32(min_weight))
-    if has_numba():
-        # Dealt like cards: every thread gets labels of all sizes.
-        labels = np.concatenate([labels[pile::DEALT_PILES] for pile in range(DEALT_PILES)])
-        parts = parallel_for(
-            _compiled_fit(), len(labels), labels, X.indptr, X.indices, X.data, X.shape[1], lengths,
-            problems.indptr, problems.rows, *numbers,
-        )  # fmt: skip
-        fitted = [_Fitted(*part) for part in parts]
-    else:
-        fitted = [_plain_fit(X, lengths, problems, some, *numbers) for some in _batches(labels, sizes, X.shape[1])]
-    _warn_if_open(sum(int((~part.converged).sum()) for part in fitted), max_epochs)
-    return _put_together(fitted, labels, (len(sizes), X.shape[1]))
-
-
-def _warn_if_open(n_open: int, max_epochs: int) -> None:
+    if positive_weight is None:
+        positive_weight = np.ones(len(problems.indptr) - 1, dtype=np.float32)
+    W, bias, n_open = solve_squared_hinge(X, problems, C, positive_weight, max_epochs, tol, min_weight)
     if n_open:
         from sklearn.exceptions import ConvergenceWarning  # not above: a model that only predicts would wait for it
 
         warnings.warn(
             f"The classifiers of {n_open} labels did not converge within max_epochs={max_epochs}: raise it, or tol.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=2,
         )
+    return as_int32_indices(W), bias
 
 
-def _put_together(
-    parts: list[_Fitted], labels: NDArray[np.int64], shape: tuple[int, int]
-) -> tuple[sparse.csr_array, NDArray[np.float32]]:
-    """Weights and biases in the order of the labels."""
+def squared_hinge_memory(n_features: int) -> int:
+    """Bytes of work space: dense vectors of sixteen threads, or, without numba, a batch of labels."""
+    return 16 * 9 * n_features if has_numba() else BATCH_BYTES + 64 * BATCH_ROWS
+
+
+@primitive(numba=True, torch="arrays")
+def solve_squared_hinge(
+    X: sparse.csr_array,
+    problems: LabelProblems,
+    C: float,
+    positive_weight: NDArray[np.float32],
+    max_epochs: int,
+    tol: float,
+    min_weight: float,
+) -> tuple[sparse.csr_array, NDArray[np.float32], int]:
+    """As :func:`fit_squared_hinge`; returns weights, biases, and how many labels did not converge."""
+    sizes = np.diff(problems.indptr)
+    labels, lengths = largest_first(sizes), squared_norms(X)
+    numbers = (np.float32(C), positive_weight, max_epochs, np.float32(tol), np.float32(min_weight))
+    fitted = [_fit_batch(X, lengths, problems, some, *numbers) for some in _batches(labels, sizes, X.shape[1])]
+    return as_weights(fitted, labels, (len(sizes), X.shape[1]))
+
+
+def largest_first(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The labels that have rows, those with the most rows first."""
+    return np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
+
+
+def squared_norms(X: sparse.csr_array) -> NDArray[np.float32]:
+    """Squared length of every row, added up in double precision."""
+    squares = X.data.astype(np.float64) ** 2
+    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    return np.bincount(rows, squares, X.shape[0]).astype(np.float32)
+
+
+def as_weights(
+    parts: list[FittedLabels], labels: NDArray[np.int64], shape: tuple[int, int]
+) -> tuple[sparse.csr_array, NDArray[np.float32], int]:
+    """Weights and biases of fitted ``labels``, in their order, as arrays of all; and how many did not converge."""
     counts, bias = np.zeros(shape[0], dtype=np.int64), np.full(shape[0], -1.0, dtype=np.float32)
     counts[labels] = np.concatenate([np.zeros(0, dtype=np.int64), *(part.counts for part in parts)])
     bias[labels] = np.concatenate([np.zeros(0, dtype=np.float32), *(part.bias for part in parts)])
@@ -143,20 +149,20 @@ def _put_together(
         columns[places], values[places] = part.columns, part.values
     W = sparse.csr_array((values, columns, indptr), shape=shape)
     W.sort_indices()
-    return as_int32_indices(W), bias
+    return W, bias, sum(int((~part.converged).sum()) for part in parts)
 
 
 def _batches(labels: NDArray[np.int64], sizes: NDArray[np.int64], n_features: int) -> list[NDArray[np.int64]]:
     """Labels, the largest first, in batches whose weights and rows fit into memory together."""
     batches = []
     while labels.size:
-        n = max(1, min(PLAIN_BYTES // (4 * n_features), PLAIN_ROWS // int(sizes[labels[0]])))
+        n = max(1, min(BATCH_BYTES // (4 * n_features), BATCH_ROWS // int(sizes[labels[0]])))
         batches.append(labels[:n])
         labels = labels[n:]
     return batches
 
 
-def _plain_fit(
+def _fit_batch(
     X: sparse.csr_array,
     lengths: NDArray[np.float32],
     problems: LabelProblems,
@@ -166,7 +172,7 @@ def _plain_fit(
     max_epochs: int,
     tol: np.float32,
     min_weight: np.float32,
-) -> _Fitted:
+) -> FittedLabels:
     """A batch of labels side by side: each takes the steps that the compiled loop takes for it."""
     n_labels, n_features = len(labels), X.shape[1]
     first, m = problems.indptr[labels], np.diff(problems.indptr)[labels]
@@ -180,7 +186,7 @@ def _plain_fit(
     done = one_sided.copy()
 
     w = np.zeros(n_labels * n_features, dtype=np.float32)
-    b = np.full(n_labels, WITHOUT_EVIDENCE, dtype=np.float32)
+    b = np.full(n_labels, BIAS_CENTER, dtype=np.float32)
     alpha = np.zeros(signed.shape, dtype=np.float32)
     order = np.tile(np.arange(m.max(), dtype=np.int32), (n_labels, 1))
     active, seed = m.copy(), labels.astype(np.uint64)
@@ -218,7 +224,7 @@ def _plain_fit(
     owner, column = np.nonzero((np.abs(w) >= min_weight) & (w != 0))
     bias = np.where(one_sided, np.where(n_positive > 0, np.float32(1), np.float32(-1)), b)
     counts = np.bincount(owner, minlength=n_labels)
-    return _Fitted(counts, column.astype(np.int32), w[owner, column], bias, done)
+    return FittedLabels(counts, column.astype(np.int32), w[owner, column], bias, done)
 
 
 def _shuffle(
@@ -259,133 +265,3 @@ class _Terms:
     def add(self, w: NDArray[np.float32], step: NDArray[np.float32]) -> None:
         """Add ``step`` times the rows to the weights."""
         w[self.cells] += np.repeat(step, self.sizes) * self.values
-
-
-@cache
-def _compiled_fit() -> Any:
-    from numba import njit
-
-    free, without_evidence = np.float32(BIAS_FREEDOM), np.float32(WITHOUT_EVIDENCE)
-
-    # No fastmath: it would add up in an order that depends on the processor. Four sums at once are as fast.
-    @njit(nogil=True, cache=True)
-    def dot(w, xi, xd, start, stop):  # type: ignore[no-untyped-def]
-        s0 = s1 = s2 = s3 = np.float32(0.0)
-        j = start
-        while j + 3 < stop:
-            s0 += w[xi[j]] * xd[j]
-            s1 += w[xi[j + 1]] * xd[j + 1]
-            s2 += w[xi[j + 2]] * xd[j + 2]
-            s3 += w[xi[j + 3]] * xd[j + 3]
-            j += 4
-        if j < stop:
-            s0 += w[xi[j]] * xd[j]
-        if j + 1 < stop:
-            s1 += w[xi[j + 1]] * xd[j + 1]
-        if j + 2 < stop:
-            s2 += w[xi[j + 2]] * xd[j + 2]
-        return (s0 + s1) + (s2 + s3)
-
-    @njit(nogil=True, cache=True)
-    def fit(  # type: ignore[no-untyped-def]
-        start,
-        stop,
-        labels,
-        xp,
-        xi,
-        xd,
-        n_features,
-        lengths,
-        indptr,
-        rows,
-        C,
-        positive_weight,
-        max_epochs,
-        tol,
-        min_weight,
-    ):
-        counts = np.zeros(stop - start, np.int64)
-        bias = np.empty(stop - start, np.float32)
-        converged = np.zeros(stop - start, np.bool_)
-        room = 1 << 16
-        columns, values, used = np.empty(room, np.int32), np.empty(room, np.float32), 0
-        w = np.zeros(n_features, np.float32)
-        known = np.zeros(n_features, np.bool_)
-        touched = np.empty(n_features, np.int32)
-        for at in range(start, stop):
-            label = labels[at]
-            first, m = indptr[label], indptr[label + 1] - indptr[label]
-            n_positive = 0
-            for e in range(m):
-                n_positive += rows[first + e] >= 0
-            if n_positive == 0 or n_positive == m:
-                bias[at - start] = 1.0 if n_positive else -1.0
-                converged[at - start] = True
-                continue
-            alpha = np.zeros(m, np.float32)
-            order = np.arange(m).astype(np.int32)
-            n_touched = 0
-            b = without_evidence
-            active = m
-            shrink_without, shrink_with = np.float32(0.5) / C, np.float32(0.5) / (C * positive_weight[label])
-            seed = np.uint64(label)
-            for epoch in range(max_epochs):
-                violation, whole = np.float32(0.0), active == m
-                for s in range(active):
-                    seed = seed * MULTIPLIER + INCREMENT
-                    other = s + np.int64(seed >> HIGH_BITS) % (active - s)
-                    order[s], order[other] = order[other], order[s]
-                s = 0
-                while s < active:
-                    e = order[s]
-                    row, sign, shrink = rows[first + e], np.float32(1.0), shrink_with
-                    if row < 0:
-                        row, sign, shrink = ~row, np.float32(-1.0), shrink_without
-                    margin = dot(w, xi, xd, xp[row], xp[row + 1])
-                    gradient = sign * (margin + b) - np.float32(1.0) + alpha[e] * shrink
-                    projected = gradient
-                    if alpha[e] == 0 and gradient > 0:
-                        if epoch > 0:
-                            active -= 1
-                            order[s], order[active] = order[active], order[s]
-                            continue
-                        projected = np.float32(0.0)
-                    violation = max(violation, abs(projected))
-                    if projected != 0:
-                        before = alpha[e]
-                        alpha[e] = max(before - gradient / (lengths[row] + free + shrink), np.float32(0.0))
-                        step = (alpha[e] - before) * sign
-                        b += step * free
-                        for j in range(xp[row], xp[row + 1]):
-                            w[xi[j]] += step * xd[j]
-                        if before == 0:
-                            for j in range(xp[row], xp[row + 1]):
-                                feature = xi[j]
-                                if not known[feature]:
-                                    known[feature] = True
-                                    touched[n_touched] = feature
-                                    n_touched += 1
-                    s += 1
-                if violation <= tol:
-                    if whole:
-                        converged[at - start] = True
-                        break
-                    active = m
-            if used + n_touched > room:
-                room = max(2 * room, used + n_touched)
-                more_columns, more_values = np.empty(room, np.int32), np.empty(room, np.float32)
-                more_columns[:used], more_values[:used] = columns[:used], values[:used]
-                columns, values = more_columns, more_values
-            before_label = used
-            for t in range(n_touched):
-                feature = touched[t]
-                if abs(w[feature]) >= min_weight and w[feature] != 0:
-                    columns[used], values[used] = feature, w[feature]
-                    used += 1
-                w[feature] = 0
-                known[feature] = False
-            counts[at - start] = used - before_label
-            bias[at - start] = b
-        return counts, columns[:used].copy(), values[:used].copy(), bias, converged
-
-    return fit

@@ -2,7 +2,8 @@
 
 A matrix product of a threaded BLAS is split by the number of its threads, and so are its rounding errors. Inside
 :func:`fixed_order_blas` every BLAS call runs on one thread; :func:`matmul` gets the other cores back by handing
-blocks of rows, whose size does not depend on the number of threads, to a pool.
+blocks of rows, whose size does not depend on the number of threads, to a pool. torch has an OpenMP and a BLAS of its
+own, and so a limit of its own: :func:`one_torch_thread`.
 """
 
 import os
@@ -11,18 +12,29 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache, wraps
+from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-__all__ = ["fixed_order_blas", "matmul", "n_threads", "parallel_map", "single_threaded_blas"]
+__all__ = [
+    "fixed_order_blas",
+    "matmul",
+    "n_threads",
+    "one_torch_thread",
+    "parallel_for",
+    "parallel_map",
+    "single_threaded_blas",
+    "single_threaded_torch",
+]
 
 ROWS_PER_BLOCK = 256
 # Below this number of multiply-adds the pool costs more than it saves.
 SMALLEST_PARALLEL_PRODUCT = 1 << 22
+# Of a compiled loop: so many parts that a slow one does not leave the other threads idle, and none too small.
+PARTS_PER_THREAD, SMALLEST_PART = 8, 32
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,8 +42,11 @@ T = TypeVar("T")
 
 _lock = threading.Lock()
 _depth = 0
-_inside = threading.local()  # .pool is set in the threads of the pool, which must not wait for itself
+# .pool: the thread is one of the pool, which must not wait for itself; .torch_depth: its open blocks for torch
+_inside = threading.local()
 _threads_before: list[tuple[Any, int]] = []
+_n_torch_blocks = 0  # blocks of one_torch_thread that are open, in all threads
+_torch_threads_before = 1  # torch's number of threads when the first of them was entered
 
 
 @contextmanager
@@ -65,13 +80,7 @@ def fixed_order_blas() -> Iterator[None]:
 
 def single_threaded_blas(function: Callable[P, R]) -> Callable[P, R]:
     """Decorator: run the function inside :func:`fixed_order_blas`."""
-
-    @wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        with fixed_order_blas():
-            return function(*args, **kwargs)
-
-    return wrapped
+    return fixed_order_blas()(function)
 
 
 def n_threads() -> int:
@@ -94,6 +103,15 @@ def parallel_map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     if workers < 2 or getattr(_inside, "pool", False):
         return [function(item) for item in items]
     return list(_pool(os.getpid(), n_threads()).map(function, items))
+
+
+def parallel_for(loop: Callable[..., R], n: int, *arguments: Any) -> list[R]:
+    """``loop(start, stop, *arguments)`` for consecutive parts of ``range(n)``, in order; compiled with ``nogil``.
+
+    The work space of the loop belongs to the part, so only as many exist at once as there are threads.
+    """
+    n_parts = max(1, min(PARTS_PER_THREAD * n_threads(), n // SMALLEST_PART))
+    return parallel_map(lambda part: loop(n * part // n_parts, n * (part + 1) // n_parts, *arguments), range(n_parts))
 
 
 def matmul(A: NDArray[Any], B: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -121,6 +139,52 @@ def matmul(A: NDArray[Any], B: NDArray[Any], out: NDArray[Any] | None = None) ->
     return out
 
 
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Within the block, torch computes on one CPU thread.
+
+    Blocks may be nested and may run in several threads at once: torch keeps its number for each calling thread, which
+    gets its own back when it leaves a block.
+
+    Examples
+    --------
+    >>> with one_torch_thread():  # doctest: +SKIP
+    ...     product = torch.ones(2, 3) @ torch.ones(3, 2)
+    """
+    global _n_torch_blocks, _torch_threads_before
+    import torch
+
+    depth = getattr(_inside, "torch_depth", 0)
+    with _lock:
+        before = torch.get_num_threads()
+        if _n_torch_blocks == 0:
+            _torch_threads_before = before
+        elif before == 1 and depth == 0:  # new to torch, a thread starts with the number that was set last: by a block
+            before = _torch_threads_before
+        _set_torch_threads(1)
+        _n_torch_blocks += 1
+    _inside.torch_depth = depth + 1
+    try:
+        yield
+    finally:
+        _inside.torch_depth = depth
+        with _lock:
+            _n_torch_blocks -= 1
+            _set_torch_threads(before)
+
+
+def _set_torch_threads(number: int) -> None:
+    import torch
+
+    if torch.get_num_threads() != number:  # setting the number empties caches of torch
+        torch.set_num_threads(number)
+
+
+def single_threaded_torch(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator: run the function with one thread for torch and one for the BLAS of NumPy and SciPy."""
+    return one_torch_thread()(single_threaded_blas(function))
+
+
 @lru_cache(maxsize=1)
 def _pool(process: int, workers: int) -> ThreadPoolExecutor:
     """One pool that stays: starting threads for every product would take as long as the product.
@@ -137,4 +201,5 @@ def _pool(process: int, workers: int) -> ThreadPoolExecutor:
 @lru_cache(maxsize=1)
 def _blas_libraries(n_modules: int) -> list[Any]:
     """The BLAS libraries that are loaded; looked up again when a module was imported since, which may bring another."""
-    return ThreadpoolController().select(user_api="blas").lib_controllers
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return libraries

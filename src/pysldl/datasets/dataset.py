@@ -253,4 +253,4 @@ def _tidy_split(key: str, rows: Any, n_samples: int, name: str) -> NDArray[np.in
     if rows.min() < 0 or rows.max() >= n_samples:
         bad = rows.min() if rows.min() < 0 else rows.max()
         raise DataError(f"data set {name!r}: {key!r} names row {bad}, but there are {n_samples} rows.")
-    return rows.astype(np.intp)
+    return np.asarray(rows.astype(np.intp))

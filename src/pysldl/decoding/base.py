@@ -10,12 +10,43 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
-from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.metrics.topk import top_k
+from pysldl.backend.topk import top_k_or_zero
+from pysldl.exceptions import SLDLWarning
 
-__all__ = ["Decoder", "LatentEvidence", "NeighborVote", "label_prior", "neighbors_to_ask", "with_prior"]
+__all__ = [
+    "TUNING_ROWS",
+    "CodedRows",
+    "Decoder",
+    "LatentEvidence",
+    "NeighborVote",
+    "codes_of",
+    "label_prior",
+    "neighbors_to_ask",
+    "with_prior",
+]
 
 PRIOR_LABELS = 1000
+TUNING_ROWS = 3000  # training rows that choose what was left open, at most
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """Latent codes (n_rows, n_components) and features (n_rows, n_features) of the same rows."""
+
+    codes: NDArray[np.float32]
+    features: Any
+
+    def __getitem__(self, rows: Any) -> "CodedRows":
+        return CodedRows(self.codes[rows], self.features[rows])
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def codes_of(Z: Any) -> NDArray[np.float32]:
+    """The codes of rows that may have features beside them."""
+    codes: NDArray[np.float32] = Z.codes if isinstance(Z, CodedRows) else Z
+    return codes
 
 
 @dataclass(frozen=True)
@@ -56,7 +87,7 @@ class LatentEvidence:
 
 
 class Decoder(LightEstimator):
-    """Latent codes, features, or both (:class:`~pysldl.decoding.joint.CodedRows`), to scores."""
+    """Latent codes, features, or both (:class:`CodedRows`), to scores."""
 
     _saved_state: tuple[str, ...] = ()
     input_kind: Literal["codes", "features", "both"] = "codes"
@@ -90,20 +121,16 @@ class Decoder(LightEstimator):
 
     def candidates(self, Z: Any, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The m best labels of every row and their scores, best first; -1 and 0 where a row has fewer."""
-        return _best(self.scores(Z), m)
+        return top_k_or_zero(self.scores(Z), m)
 
     def loo_candidates(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The same for training ``rows`` that may not speak for themselves."""
-        return _best(self.loo_scores(Z_left_out, rows, Z, Y), m)
+        return top_k_or_zero(self.loo_scores(Z_left_out, rows, Z, Y), m)
 
     def loo_scores(
-        self,
-        Z_left_out: NDArray[np.float32],
-        rows: NDArray[np.integer],
-        Z: NDArray[np.float32],
-        Y: sparse.csr_array,
+        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
     ) -> Any:
         """Scores that training ``rows`` would get had they not been in the training set.
 
@@ -120,16 +147,14 @@ class Decoder(LightEstimator):
         """Bytes that the fitted decoder holds."""
         raise NotImplementedError
 
-    def _given(self, name: str, common: tuple[Any, ...]) -> Any:
-        """The parameter; else what was chosen before; else what is common."""
+    def _given(self, name: str, default: Any) -> Any:
+        """The parameter; where it is None what was chosen before, else the default."""
         given = getattr(self, name)
-        return getattr(self, f"{name}_", common[0]) if given is None else given
+        return getattr(self, f"{name}_", default) if given is None else given
 
 
 def neighbors_to_ask(n_neighbors: int, n_samples: int) -> int:
     """``n_neighbors``, reduced with a warning where there are fewer training rows."""
-    if not n_neighbors >= 1:
-        raise DataError(f"n_neighbors must be at least 1, but is {n_neighbors!r}.")
     if n_neighbors > n_samples:
         warnings.warn(
             f"n_neighbors={n_neighbors} is more than the {n_samples} training rows; using {n_samples}.",
@@ -160,8 +185,3 @@ def with_prior(votes: sparse.csr_array, silent: Any, prior: sparse.csr_array) ->
     votes.eliminate_zeros()
     votes.sort_indices()
     return votes
-
-
-def _best(scores: Any, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    labels, best = top_k(scores, m)
-    return labels.astype(np.int32), np.where(labels < 0, 0.0, best).astype(np.float32)

@@ -1,6 +1,7 @@
 """Votes and read-out together."""
 
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -8,18 +9,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import clone
-from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote
-from pysldl.decoding.joint import CodedRows, JointNeighborDecoder
+from pysldl._utils.validation import validate_parameters
+from pysldl.backend.topk import top_k
+from pysldl.decoding.base import TUNING_ROWS, Decoder, LatentEvidence, NeighborVote, codes_of
+from pysldl.decoding.joint import JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
 from pysldl.decoding.voting import argbest, quality
-from pysldl.exceptions import DataError
-from pysldl.metrics.topk import top_k
 
 __all__ = ["BlendDecoder", "mixed_scores"]
 
 WEIGHTS = (0.5, 0.3, 0.7, 0.15, 0.0, 0.85, 1.0)  # tried where none is given; the first of equals is taken
-CHOOSING_ROWS = 3000
 
 
 class BlendDecoder(Decoder):
@@ -39,9 +39,27 @@ class BlendDecoder(Decoder):
     readout_ : LinearReadout
     weight_ : float
         As given or chosen.
+
+    Examples
+    --------
+    >>> Z, Y = np.eye(2, dtype=np.float32), sparse.csr_array(np.eye(2))
+    >>> decoder = BlendDecoder(NeighborDecoder(n_neighbors=1), weight=0.25).fit(Z, Y)
+    >>> decoder.scores(Z)
+    array([[0.875, 0.   ],
+           [0.   , 0.875]], dtype=float32)
     """
 
     _saved_state = ("neighbors_", "readout_", "weight_")
+
+    @staticmethod
+    def _parameter_constraints() -> dict[str, Any]:
+        from sklearn.utils._param_validation import HasMethods, Interval
+
+        return {
+            "neighbors": [HasMethods(["fit", "scores"]), None],
+            "readout": [HasMethods(["fit", "scores"]), None],
+            "weight": [Interval(Real, 0, 1, closed="both"), None],
+        }
 
     def __init__(
         self,
@@ -64,18 +82,17 @@ class BlendDecoder(Decoder):
         return self.weight is None or (self.neighbors is not None and self.neighbors.needs_tuning)
 
     def fit(self, Z: Any, Y: sparse.csr_array) -> Self:
-        if self.weight is not None and not 0 <= self.weight <= 1:
-            raise DataError(f"weight must lie in [0, 1], but is {self.weight!r}.")
-        votes = NeighborDecoder() if self.neighbors is None else clone(self.neighbors)
+        validate_parameters(self)
+        votes, readout = (clone(part) for part in self._parts())
         if "normalize" in votes.get_params(deep=False):
             votes.set_params(normalize=True)
         before: Any = getattr(self, "neighbors_", None)
         for name, value in votes.get_params(deep=False).items():  # what was chosen before is kept, as the weight is
             if value is None and hasattr(before, f"{name}_"):
                 setattr(votes, f"{name}_", getattr(before, f"{name}_"))
-        self.weight_ = float(getattr(self, "weight_", WEIGHTS[0]) if self.weight is None else self.weight)
+        self.weight_ = float(self._given("weight", WEIGHTS[0]))
         self.neighbors_ = votes.fit(Z, Y)
-        self.readout_ = (LinearReadout() if self.readout is None else clone(self.readout)).fit(_codes(Z), Y)
+        self.readout_ = readout.fit(codes_of(Z), Y)
         return self
 
     def tune(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
@@ -83,9 +100,9 @@ class BlendDecoder(Decoder):
         self.neighbors_.tune(Z_left_out, rows, Z)
         if self.weight is not None:
             return self
-        Z_left_out, rows, Y = Z_left_out[:CHOOSING_ROWS], rows[:CHOOSING_ROWS], self.neighbors_.Y_
+        Z_left_out, rows, Y = Z_left_out[:TUNING_ROWS], rows[:TUNING_ROWS], self.neighbors_.Y_
         votes = self.neighbors_.loo_scores(Z_left_out, rows, Z, Y)
-        readout = self.readout_.loo_scores(_codes(Z_left_out), rows, _codes(Z), Y)
+        readout = self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y)
 
         def of_mixture(weight: float) -> float:
             return quality(Y[rows], top_k(mixed_scores(votes, readout, weight), 5)[0], ks=(1, 3, 5))
@@ -94,50 +111,43 @@ class BlendDecoder(Decoder):
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
-        return mixed_scores(self.neighbors_.scores(Z), self.readout_.scores(_codes(Z)), self._weight)
+        return mixed_scores(self.neighbors_.scores(Z), self.readout_.scores(codes_of(Z)), self.weight_)
 
     @property
     def has_neighbor_path(self) -> bool:
         return not self.needs_tuning and (self.neighbors is None or self.neighbors.has_neighbor_path)
 
     def scores_path(self, Z: Any, n_neighbors: Sequence[int]) -> Iterator[NDArray[np.float32]]:
-        readout = self.readout_.scores(_codes(Z))
+        readout = self.readout_.scores(codes_of(Z))
         for votes in self.neighbors_.scores_path(Z, n_neighbors):
-            yield mixed_scores(votes, readout, self._weight)
+            yield mixed_scores(votes, readout, self.weight_)
 
     def loo_scores(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
     ) -> NDArray[np.float32]:
         return mixed_scores(
             self.neighbors_.loo_scores(Z_left_out, rows, Z, Y),
-            self.readout_.loo_scores(_codes(Z_left_out), rows, _codes(Z), Y),
-            self._weight,
+            self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y),
+            self.weight_,
         )
 
     def evidence(self, z: Any, label: int) -> LatentEvidence:
-        code = z.codes[0] if isinstance(z, CodedRows) else z
+        code = codes_of(z)[0] if self.input_kind == "both" else z
         votes, readout = self.neighbors_.evidence(z, label), self.readout_.evidence(code, label)
-        share = 1.0 - self._weight
+        share = 1.0 - self.weight_
         return LatentEvidence(
-            share * votes.score + self._weight * readout.score,
+            share * votes.score + self.weight_ * readout.score,
             [NeighborVote(v.row, v.similarity, share * v.contribution) for v in votes.votes],
-            self._weight * readout.direction,
+            self.weight_ * readout.direction,
             "read-out's part of the score",
             terms_in_score=True,
         )
 
-    @property
-    def _weight(self) -> float:
-        """As chosen; a model that an earlier version saved knows only what it was given."""
-        return float(getattr(self, "weight_", self.weight))  # type: ignore[arg-type]
-
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
-        parts = (NeighborDecoder(), LinearReadout())
-        return sum(part.memory(n_samples, n_components, n_labels) for part in parts)
+        return sum(part.memory(n_samples, n_components, n_labels) for part in self._parts())
 
-
-def _codes(Z: Any) -> NDArray[np.float32]:
-    return Z.codes if isinstance(Z, CodedRows) else Z
+    def _parts(self) -> tuple[NeighborDecoder | JointNeighborDecoder, LinearReadout]:
+        return self.neighbors or NeighborDecoder(), self.readout or LinearReadout()
 
 
 def mixed_scores(votes: sparse.csr_array, readout: NDArray[np.float32], weight: float) -> NDArray[Any]:

@@ -1,51 +1,34 @@
 """Neighbors by latent code and by original features together."""
 
-from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.validation import validate_parameters
 from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
-from pysldl.backend.inverted_index import search_inverted_index, top_terms
 from pysldl.backend.nearest import pair_products
-from pysldl.backend.row_norms import l2_normalize
+from pysldl.backend.row_norms import dense_rows, l2_normalize, unit_vectors
+from pysldl.backend.topk import drop_duplicates, top_k_listed
 from pysldl.backend.voting import vote_top
-from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask
-from pysldl.decoding.voting import argbest, mask_unmatched, quality, vote_shares, vote_weights
-from pysldl.exceptions import DataError
-from pysldl.neighbors.exact import ExactIndex, dense_rows, index_of, unit_vectors
+from pysldl.decoding.base import TUNING_ROWS, CodedRows, LatentEvidence, label_prior, neighbors_to_ask
+from pysldl.decoding.voting import Found, SimilarityDecoder, argbest, mask_unmatched, quality, vote_weights
+from pysldl.neighbors.exact import index_of
+from pysldl.neighbors.inverted_index import InvertedIndex
 
-__all__ = ["CodedRows", "JointNeighborDecoder"]
+__all__ = ["JointNeighborDecoder"]
 
 # What is tried where nothing is asked for; the first of equals is taken, so the cheapest search comes first.
 WEIGHTS = (0.0, 1.0, 0.5, 0.25, 0.75, 0.1)
 TEMPERATURES = (0.05, 0.02, 0.1, 0.2, 0.5, 1.0)
 NEIGHBORS = (50, 10, 20, 30, 100, 200)
-CHOOSING_ROWS = 3000
-CANDIDATE_NEIGHBORS = 50  # asked for candidates at least: the votes may do with fewer, a ranker wants more labels
 # Up to so many features, and bytes, rows are searched as dense vectors: a plain product is then the fastest search.
 DENSE_FEATURES, DENSE_BYTES = 2048, 512 << 20
 
-Found = tuple[NDArray[np.int32], NDArray[np.float32]]
 
-
-@dataclass(frozen=True)
-class CodedRows:
-    """Latent codes (n_rows, n_components) and features (n_rows, n_features) of the same rows."""
-
-    codes: NDArray[np.float32]
-    features: Any
-
-    def __getitem__(self, rows: Any) -> "CodedRows":
-        return CodedRows(self.codes[rows], self.features[rows])
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-
-class JointNeighborDecoder(Decoder):
+class JointNeighborDecoder(SimilarityDecoder):
     """Neighbors by ``weight * cos(z) + (1 - weight) * cos(x)``, who vote with ``exp((s - s_max) / temperature)``.
 
     Rows of few features are searched exactly, as one dense vector of both parts. Of rows of many sparse features the
@@ -66,16 +49,35 @@ class JointNeighborDecoder(Decoder):
         As given or chosen.
     vectors_ : ndarray of shape (n_samples, n_components [+ n_features]), float32
         Unit codes, or, where the search is exact, both parts scaled by the roots of their weights.
-    postings_ : csr_array of shape (n_features, n_samples) or None
-        The inverted index; None where the search is exact.
+    index_ : InvertedIndex or None
+        Of the features; None where the search is exact.
     Y_ : csr_array of shape (n_samples, n_labels)
     prior_ : csr_array of shape (1, n_labels)
         The answer for a row that is near to nothing.
+
+    Examples
+    --------
+    >>> rows = CodedRows(np.eye(2, dtype=np.float32), np.array([[1.0, 1.0], [1.0, 0.0]], dtype=np.float32))
+    >>> decoder = JointNeighborDecoder(1, weight=0.5, temperature=0.1).fit(rows, sparse.csr_array(np.eye(2)))
+    >>> decoder.scores(rows[[1]]).toarray()
+    array([[0., 1.]])
     """
 
     input_kind = "both"
-    scores_are_sparse = True
-    _saved_state = ("n_neighbors_", "weight_", "temperature_", "vectors_", "postings_", "Y_", "prior_")
+    candidate_neighbors = 50  # the votes may do with fewer, a ranker wants more labels
+    _saved_state = ("n_neighbors_", "weight_", "temperature_", "vectors_", "index_", "Y_", "prior_")
+    index_: InvertedIndex | None
+
+    @staticmethod
+    def _parameter_constraints() -> dict[str, Any]:
+        from sklearn.utils._param_validation import Interval
+
+        return {
+            "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
+            "weight": [Interval(Real, 0, 1, closed="both"), None],
+            "temperature": [Interval(Real, 0, None, closed="neither"), None],
+            "n_terms": [Interval(Integral, 1, None, closed="left")],
+        }
 
     def __init__(
         self,
@@ -92,28 +94,26 @@ class JointNeighborDecoder(Decoder):
 
     def fit(self, Z: CodedRows, Y: sparse.csr_array) -> Self:  # type: ignore[override]
         """Index training rows. What is to be chosen keeps what was chosen before, or a common value."""
-        if self.weight is not None and not 0 <= self.weight <= 1:
-            raise DataError(f"weight must lie in [0, 1], but is {self.weight!r}.")
-        if self.temperature is not None and not self.temperature > 0:
-            raise DataError(f"temperature must be above 0, but is {self.temperature!r}.")
+        validate_parameters(self)
         warn_no_numba()
-        asked = self._given("n_neighbors", NEIGHBORS)
         if self.n_neighbors is not None:
-            neighbors_to_ask(asked, Y.shape[0])
-        self.n_neighbors_ = min(asked, Y.shape[0])
-        self.weight_ = float(self._given("weight", (0.5,)))
-        self.temperature_ = float(self._given("temperature", TEMPERATURES))
-        self.Y_ = Y
-        self.prior_ = label_prior(Y)
+            neighbors_to_ask(self.n_neighbors, Y.shape[0])
+        self.n_neighbors_ = min(self._given("n_neighbors", NEIGHBORS[0]), Y.shape[0])
+        self.weight_ = float(self._given("weight", 0.5))
+        self.temperature_ = float(self._given("temperature", TEMPERATURES[0]))
+        self.Y_, self.prior_ = Y, label_prior(Y)
         n_samples, n_features = Z.features.shape
-        self.postings_ = None
+        self._features = None
         if n_features > DENSE_FEATURES or 4 * n_samples * n_features > DENSE_BYTES:
-            self.vectors_ = unit_vectors(Z.codes)
-            self.postings_ = as_int32_indices(sparse.csr_array(_unit_features(Z.features).T))
-            self._features = None
+            self.vectors_, self.index_ = unit_vectors(Z.codes), InvertedIndex(self.n_terms).fit(_unit_rows(Z.features))
         else:
-            self.vectors_ = _joined(Z, self.weight_)
+            self.vectors_, self.index_ = _joined(Z, self.weight_), None
         return self
+
+    @property
+    def postings_(self) -> sparse.csr_array | None:
+        """The inverted index, (n_features, n_samples); None where the search is exact."""
+        return None if self.index_ is None else self.index_.postings_
 
     @property
     def needs_tuning(self) -> bool:
@@ -133,7 +133,7 @@ class JointNeighborDecoder(Decoder):
         """
         if not self.needs_tuning:
             return self
-        Z_left_out, rows = Z_left_out[:CHOOSING_ROWS], rows[:CHOOSING_ROWS]
+        Z_left_out, rows = Z_left_out[:TUNING_ROWS], rows[:TUNING_ROWS]
         Y = self.Y_[rows]
         weights = WEIGHTS if self.weight is None else (self.weight,)
         temperatures = TEMPERATURES if self.temperature is None else (self.temperature,)
@@ -142,7 +142,7 @@ class JointNeighborDecoder(Decoder):
         pairs, of_codes, of_features = self._both_similarities(Z_left_out, rows, Z, most)
 
         def ranked(weight: float) -> Found:
-            return _best_pairs(pairs, weight * of_codes + np.float32(1 - weight) * of_features, most)
+            return _most_similar(pairs, weight * of_codes + np.float32(1 - weight) * of_features, most)
 
         def of_votes(found: Found, temperature: float, k: int) -> float:
             weights = vote_weights(found[0][:, :k], found[1][:, :k], temperature)
@@ -155,47 +155,25 @@ class JointNeighborDecoder(Decoder):
         settings = [(temperature, k) for temperature in temperatures for k in counts]
         best = argbest(settings, lambda setting: of_votes(by_weight[self.weight_], *setting))
         self.temperature_, self.n_neighbors_ = float(best[0]), min(best[1], self.Y_.shape[0])
-        if self.postings_ is None:
+        if self.index_ is None:
             self.vectors_ = _joined(Z, self.weight_)
         return self
 
-    def candidates(self, Z: CodedRows, m: int) -> tuple[Any, Any]:
-        return self._vote_top(self._search(Z, None, CANDIDATE_NEIGHBORS), m)
-
-    def loo_candidates(
-        self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
-    ) -> tuple[Any, Any]:
-        return self._vote_top(self._search(Z_left_out, rows, CANDIDATE_NEIGHBORS), m)
-
-    def scores(self, Z: CodedRows) -> sparse.csr_array:  # type: ignore[override]
-        return vote_shares(self._search(Z, None), self.temperature_, self.Y_, self.prior_)
-
-    def loo_scores(  # type: ignore[override]
-        self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
-    ) -> sparse.csr_array:
-        return vote_shares(self._search(Z_left_out, rows), self.temperature_, self.Y_, self.prior_)
-
     def evidence(self, z: CodedRows, label: int) -> LatentEvidence:  # type: ignore[override]
         """Why the one row of ``z`` got its score for ``label``."""
-        neighbors, similarities = self._search(z, None)
-        contributions = (vote_weights(neighbors, similarities, self.temperature_) * (neighbors >= 0))[0]
-        contributions *= self.Y_[np.maximum(neighbors[0], 0)][:, [label]].toarray().ravel()
-        voted = np.flatnonzero(contributions)
-        voted = voted[np.argsort(-contributions[voted], kind="stable")]
-        votes = [NeighborVote(int(neighbors[0, i]), float(similarities[0, i]), float(contributions[i])) for i in voted]
-        total = float(contributions.sum()) if (neighbors >= 0).any() else float(self.prior_[0, label])
-        share = contributions[voted] / total if total > 0 else contributions[voted]
+        score, votes, neighbors, share = self._votes_for(z, label)
         # The mean similarity to the voters is linear in both parts, once their lengths are fixed.
         width = z.codes.shape[1]
-        towards = share @ self.vectors_[neighbors[0, voted]]
-        if self.postings_ is None:
+        towards = share @ self.vectors_[neighbors]
+        if self.index_ is None:
             of_codes, of_features = np.sqrt(self.weight_) * towards[:width], np.sqrt(1 - self.weight_) * towards[width:]
         else:
             of_codes = self.weight_ * towards
-            of_features = (1 - self.weight_) * np.asarray(self.postings_[:, neighbors[0, voted]] @ share).ravel()
-        lengths = [float(np.linalg.norm(part)) for part in (z.codes, _values(z.features))]
+            of_features = (1 - self.weight_) * np.asarray(self.index_.postings_[:, neighbors] @ share).ravel()
+        values = z.features.data if sparse.issparse(z.features) else z.features
+        lengths = [float(np.linalg.norm(part)) for part in (z.codes, values)]
         return LatentEvidence(
-            total,
+            score,
             votes,
             of_codes / max(lengths[0], 1e-30),
             "similarity to the neighbors that carry the label",
@@ -205,16 +183,13 @@ class JointNeighborDecoder(Decoder):
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         return 4 * n_samples * n_components  # the features, or their transpose, the classifier counts with its input
 
-    # Search
-
-    def _search(self, Z: CodedRows, exclude: NDArray[np.integer] | None, at_least: int = 1) -> Found:
-        """Neighbors by both parts and their similarities, best first; -1 where there are fewer."""
-        k = max(1, min(max(self.n_neighbors_, at_least), self.Y_.shape[0] - (exclude is not None)))
-        if self.postings_ is None:
-            return mask_unmatched(*self._index().nearest(_joined(Z, self.weight_), k, exclude=exclude))
+    def _search(self, Z: CodedRows, exclude: NDArray[np.integer] | None, k: int) -> Found:
+        k = max(1, min(k, self.Y_.shape[0] - (exclude is not None)))
+        if self.index_ is None:
+            return mask_unmatched(*index_of(self.vectors_).nearest(_joined(Z, self.weight_), k, exclude=exclude))
         by = (self.weight_ > 0, self.weight_ < 1)
-        pairs, of_codes, of_features = self._union(unit_vectors(Z.codes), _unit_features(Z.features), exclude, k, by)
-        return _best_pairs(pairs, self.weight_ * of_codes + np.float32(1 - self.weight_) * of_features, k)
+        pairs, of_codes, of_features = self._union(unit_vectors(Z.codes), _unit_rows(Z.features), exclude, k, by)
+        return _most_similar(pairs, self.weight_ * of_codes + np.float32(1 - self.weight_) * of_features, k)
 
     def _union(
         self,
@@ -228,13 +203,12 @@ class JointNeighborDecoder(Decoder):
 
         ``by`` says whether to search by codes, and whether by features.
         """
-        assert self.postings_ is not None
+        assert self.index_ is not None
         found = []
         if by[0]:
-            found.append(self._index().nearest(codes, k, exclude=exclude)[0])
+            found.append(index_of(self.vectors_).nearest(codes, k, exclude=exclude)[0])
         if by[1]:
-            queries = top_terms(features, self.n_terms)
-            found.append(search_inverted_index(queries, self.postings_, k, exclude)[0].astype(np.int32))
+            found.append(self.index_.nearest(features, k, exclude=exclude)[0])
         pairs = _each_once(found)
         return pairs, pair_products(codes, pairs, self.vectors_), pair_products(features, pairs, self._rows())
 
@@ -242,9 +216,9 @@ class JointNeighborDecoder(Decoder):
         self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows, k: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
         """As :meth:`_union`, whatever the weight is so far."""
-        codes, features = unit_vectors(Z_left_out.codes), _unit_features(Z_left_out.features)
-        if self.postings_ is not None:
-            return self._union(codes, features, rows, k)
+        codes = unit_vectors(Z_left_out.codes)
+        if self.index_ is not None:
+            return self._union(codes, _unit_rows(Z_left_out.features), rows, k)
         parts = [
             (codes, unit_vectors(Z.codes)),
             (unit_vectors(dense_rows(Z_left_out.features)), unit_vectors(dense_rows(Z.features))),
@@ -253,19 +227,11 @@ class JointNeighborDecoder(Decoder):
         of_codes, of_features = (pair_products(q, pairs, own) for q, own in parts)
         return pairs, of_codes, of_features
 
-    def _index(self) -> ExactIndex:
-        return index_of(self.vectors_)
-
     def _rows(self) -> sparse.csr_array:
         """The training features by rows, made from the inverted index when first needed and not saved."""
         if getattr(self, "_features", None) is None:
-            self._features = as_int32_indices(sparse.csr_array(self.postings_.T))  # type: ignore[union-attr]
+            self._features = as_int32_indices(sparse.csr_array(self.index_.postings_.T))  # type: ignore[union-attr]
         return self._features
-
-    # Votes
-
-    def _vote_top(self, found: Found, m: int) -> tuple[Any, Any]:
-        return vote_top(found[0], vote_weights(*found, self.temperature_), self.Y_, m)
 
 
 def _joined(Z: CodedRows, weight: float) -> NDArray[np.float32]:
@@ -278,23 +244,15 @@ def _joined(Z: CodedRows, weight: float) -> NDArray[np.float32]:
 
 def _each_once(found: list[NDArray[np.int32]]) -> NDArray[np.int32]:
     """Rows of several searches side by side, ascending; -1 instead of a repetition."""
-    pairs = np.sort(np.hstack(found), axis=1)
-    pairs[:, 1:][pairs[:, 1:] == pairs[:, :-1]] = -1
-    return pairs
+    return drop_duplicates(np.sort(np.hstack(found), axis=1))
 
 
-def _best_pairs(pairs: NDArray[np.int32], similarities: NDArray[np.float32], k: int) -> Found:
+def _most_similar(pairs: NDArray[np.int32], similarities: NDArray[np.float32], k: int) -> Found:
     """The k most similar of every row, best first, of equals the lower row."""
-    similarities = np.where(pairs < 0, np.float32(-np.inf), similarities)
-    order = np.argsort(-similarities, axis=1, kind="stable")[:, :k]
-    return mask_unmatched(np.take_along_axis(pairs, order, axis=1), np.take_along_axis(similarities, order, axis=1))
+    return mask_unmatched(*top_k_listed(pairs, similarities, k))
 
 
-def _values(features: Any) -> NDArray[Any]:
-    return np.asarray(features.data if sparse.issparse(features) else features)
-
-
-def _unit_features(features: Any) -> sparse.csr_array:
+def _unit_rows(features: Any) -> sparse.csr_array:
     """Features as CSR in single precision, rows of length 1."""
     rows = features if sparse.issparse(features) else np.atleast_2d(features)
     return as_int32_indices(l2_normalize(sparse.csr_array(rows, dtype=np.float32)))

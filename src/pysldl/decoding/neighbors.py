@@ -1,6 +1,7 @@
 """Votes of the nearest neighbors in the latent space (Eqs. 19 and 20)."""
 
 from collections.abc import Iterator, Sequence
+from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -8,9 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import clone
+from pysldl._utils.validation import validate_parameters
+from pysldl.backend.topk import top_k_or_zero
 from pysldl.backend.voting import vote_top
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
-from pysldl.metrics.topk import top_k
 from pysldl.neighbors.exact import ExactIndex, NeighborIndex
 
 __all__ = ["NeighborDecoder"]
@@ -44,6 +46,16 @@ class NeighborDecoder(Decoder):
         Share of training rows with each label: the answer for a code that is zero and so is near to nothing.
     n_neighbors_ : int
         Neighbors actually asked.
+
+    References
+    ----------
+    "Scalable Label Distribution Learning", Eqs. 19 (cosine distance) and 20 (votes).
+
+    Examples
+    --------
+    >>> Z, Y = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]], dtype=np.float32), sparse.csr_array(np.eye(3))
+    >>> NeighborDecoder(n_neighbors=2).fit(Z, Y).scores(np.array([[2.0, 1.0]], dtype=np.float32)).toarray().round(2)
+    array([[0.33, 0.67, 0.  ]])
     """
 
     scores_are_sparse = True
@@ -64,7 +76,20 @@ class NeighborDecoder(Decoder):
         self.exact_match = exact_match
         self.index = index
 
+    @staticmethod
+    def _parameter_constraints() -> dict[str, Any]:
+        from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+        return {
+            "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+            "normalize": ["boolean"],
+            "min_distance": [Interval(Real, 0, None, closed="neither")],
+            "exact_match": [StrOptions({"floor", "only"})],
+            "index": [HasMethods(["fit", "search"]), None],
+        }
+
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
+        validate_parameters(self)
         self.n_neighbors_ = neighbors_to_ask(self.n_neighbors, Y.shape[0])
         self.index_ = (ExactIndex() if self.index is None else clone(self.index)).fit(Z).tune(self.n_neighbors_)
         self.Y_ = Y
@@ -94,11 +119,7 @@ class NeighborDecoder(Decoder):
         return self._vote_top(Z_left_out, self.index_.search(Z_left_out, k, exclude=rows), m)
 
     def loo_scores(
-        self,
-        Z_left_out: NDArray[np.float32],
-        rows: NDArray[np.integer],
-        Z: NDArray[np.float32],
-        Y: sparse.csr_array,
+        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
     ) -> sparse.csr_array:
         k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
         return self._vote(Z_left_out, *self.index_.search(Z_left_out, k, exclude=rows))
@@ -146,8 +167,7 @@ class NeighborDecoder(Decoder):
         asked = np.where(silent[:, None], -1, neighbors).astype(np.int32)
         labels, votes = vote_top(asked, self._weights(distances), self.Y_, m)
         if silent.any():
-            common, shares = top_k(self.prior_, m)
-            labels[silent], votes[silent] = common[0], np.maximum(shares[0], 0.0)
+            labels[silent], votes[silent] = (best[0] for best in top_k_or_zero(self.prior_, m))
         return labels, votes
 
     def _weights(self, distances: NDArray[np.float64]) -> NDArray[np.float32]:

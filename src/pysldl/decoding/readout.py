@@ -1,12 +1,14 @@
 """A linear read-out of the latent code."""
 
-from typing import Self
+from numbers import Real
+from typing import Any, Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import matmul, single_threaded_blas
 from pysldl.decoding.base import Decoder, LatentEvidence
 
@@ -26,6 +28,13 @@ class LinearReadout(Decoder):
     Attributes
     ----------
     B_ : ndarray of shape (n_components, n_labels), float32
+
+    Examples
+    --------
+    >>> Z, Y = np.eye(2, dtype=np.float32), sparse.csr_array(np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+    >>> LinearReadout().fit(Z, Y).scores(Z)
+    array([[0.5, 0. , 0.5],
+           [0. , 0.5, 0. ]], dtype=float32)
     """
 
     _saved_state = ("B_",)
@@ -33,8 +42,15 @@ class LinearReadout(Decoder):
     def __init__(self, alpha: float = 1.0) -> None:
         self.alpha = alpha
 
+    @staticmethod
+    def _parameter_constraints() -> dict[str, Any]:
+        from sklearn.utils._param_validation import Interval
+
+        return {"alpha": [Interval(Real, 0, None, closed="left")]}
+
     @single_threaded_blas
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
+        validate_parameters(self)
         codes = np.asarray(Z, dtype=np.float64)
         self._factor = scipy.linalg.cho_factor(self._penalized_gram(codes), lower=True)
         self.B_ = scipy.linalg.cho_solve(self._factor, (Y.T @ codes).T).astype(np.float32)
@@ -47,11 +63,7 @@ class LinearReadout(Decoder):
 
     @single_threaded_blas
     def loo_scores(
-        self,
-        Z_left_out: NDArray[np.float32],
-        rows: NDArray[np.integer],
-        Z: NDArray[np.float32],
-        Y: sparse.csr_array,
+        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
     ) -> NDArray[np.float32]:
         codes, codes_left_out = Z[rows].astype(np.float64), Z_left_out.astype(np.float64)
         influence = scipy.linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)

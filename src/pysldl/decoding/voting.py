@@ -1,4 +1,4 @@
-"""How much the vote of each neighbor counts, and how to choose that."""
+"""How much the vote of each neighbor counts, how to choose that, and the decoders that vote by similarity."""
 
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.voting import vote_top
-from pysldl.decoding.base import with_prior
+from pysldl.decoding.base import Decoder, NeighborVote, with_prior
 from pysldl.metrics import evaluate
 
 __all__ = [
     "NEIGHBORS",
     "TEMPERATURES",
+    "Found",
+    "SimilarityDecoder",
     "argbest",
     "best_votes",
     "mask_unmatched",
@@ -31,6 +33,60 @@ FAINTEST = 1e-30
 EQUAL = 1e-9  # qualities that are closer differ by rounding
 
 T = TypeVar("T")
+Found = tuple[NDArray[np.int32], NDArray[np.float32]]  # neighbors and similarities, best first; -1 and 0 for none
+
+
+class SimilarityDecoder(Decoder):
+    """Base of the decoders whose neighbors vote with ``exp((s - s_max) / temperature)``: a subclass finds them.
+
+    Attributes
+    ----------
+    n_neighbors_, temperature_
+        As given or chosen.
+    Y_ : csr_array of shape (n_samples, n_labels)
+    prior_ : csr_array of shape (1, n_labels)
+        The answer for a row that is near to nothing.
+    """
+
+    scores_are_sparse = True
+    candidate_neighbors = 1  # asked for candidates at least
+    n_neighbors_: int
+    temperature_: float
+    Y_: sparse.csr_array
+    prior_: sparse.csr_array
+
+    def _search(self, Z: Any, exclude: NDArray[np.integer] | None, k: int) -> Found:
+        """The k nearest rows of ``Z``, and their similarities."""
+        raise NotImplementedError
+
+    def candidates(self, Z: Any, m: int) -> Found:
+        return self._vote_top(self._search(Z, None, max(self.n_neighbors_, self.candidate_neighbors)), m)
+
+    def loo_candidates(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int) -> Found:
+        k = max(self.n_neighbors_, self.candidate_neighbors)
+        return self._vote_top(self._search(Z_left_out, rows, k), m)
+
+    def scores(self, Z: Any) -> sparse.csr_array:
+        return vote_shares(self._search(Z, None, self.n_neighbors_), self.temperature_, self.Y_, self.prior_)
+
+    def loo_scores(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array) -> sparse.csr_array:
+        found = self._search(Z_left_out, rows, self.n_neighbors_)
+        return vote_shares(found, self.temperature_, self.Y_, self.prior_)
+
+    def _vote_top(self, found: Found, m: int) -> Found:
+        return vote_top(found[0], vote_weights(*found, self.temperature_), self.Y_, m)
+
+    def _votes_for(self, z: Any, label: int) -> tuple[float, list[NeighborVote], NDArray[np.int32], NDArray[Any]]:
+        """The score of ``label`` for one row, its votes, strongest first, who gave them, and their shares of it."""
+        neighbors, similarities = (found[0] for found in self._search(z, None, self.n_neighbors_))
+        weights = vote_weights(neighbors[None], similarities[None], self.temperature_)[0]
+        contributions = weights * self.Y_[np.maximum(neighbors, 0)][:, [label]].toarray().ravel()
+        voted = np.flatnonzero(contributions)
+        voted = voted[np.argsort(-contributions[voted], kind="stable")]
+        votes = [NeighborVote(int(neighbors[i]), float(similarities[i]), float(contributions[i])) for i in voted]
+        total = float(contributions.sum()) if (neighbors >= 0).any() else float(self.prior_[0, label])
+        share = contributions[voted] / total if total > 0 else contributions[voted]
+        return total, votes, neighbors[voted], share
 
 
 def vote_weights(
@@ -50,7 +106,8 @@ def vote_weights(
     np.maximum(weights, FAINTEST, out=weights)  # a neighbor that is there has a vote
     weights[neighbors < 0] = 0.0
     totals = weights.sum(axis=1, keepdims=True)
-    return np.divide(weights, totals, out=weights, where=totals > 0).astype(np.float32)
+    np.divide(weights, totals, out=weights, where=totals > 0)
+    return np.asarray(weights, dtype=np.float32)
 
 
 def argbest(options: Sequence[T], quality_of: Callable[[T], float]) -> T:
@@ -66,12 +123,7 @@ def argbest(options: Sequence[T], quality_of: Callable[[T], float]) -> T:
     return next(option for option, quality in zip(options, qualities, strict=True) if quality >= enough)
 
 
-def vote_shares(
-    found: tuple[NDArray[np.int32], NDArray[np.float32]],
-    temperature: float,
-    Y: sparse.csr_array,
-    prior: sparse.csr_array,
-) -> sparse.csr_array:
+def vote_shares(found: Found, temperature: float, Y: sparse.csr_array, prior: sparse.csr_array) -> sparse.csr_array:
     """Every label's share of the votes, (n_rows, n_labels); ``prior`` for a row without neighbors."""
     neighbors, similarities = found
     there = neighbors >= 0
@@ -81,9 +133,7 @@ def vote_shares(
     return with_prior(ballots @ Y, np.logical_not(there.any(axis=1)), prior)
 
 
-def mask_unmatched(
-    neighbors: NDArray[np.int32], similarities: NDArray[np.float32]
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+def mask_unmatched(neighbors: NDArray[np.int32], similarities: NDArray[np.float32]) -> Found:
     """A row that is similar in nothing has no neighbors: -1, similarity 0."""
     strange = np.logical_not(similarities > 0)
     return np.where(strange, np.int32(-1), neighbors), np.where(strange, np.float32(0.0), similarities)
@@ -107,7 +157,7 @@ def quality(
 
 
 def best_votes(
-    found: tuple[NDArray[np.int32], NDArray[np.float32]],
+    found: Found,
     Y: sparse.csr_array,
     rows: NDArray[np.integer],
     counts: tuple[int, ...],

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pysldl._utils.progress import Progress, ProgressCallback
+from pysldl.backend.row_adam import BETA1, BETA2, EPSILON
 
 __all__ = ["Descent", "DescentResult"]
 
@@ -56,9 +57,6 @@ class Descent:
     tol: float | None = None
     patience: int = 50
     weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
 
     def minimize(
         self,
@@ -103,14 +101,14 @@ class Descent:
                     since += 1
                 if since >= self.patience or best_loss == 0:
                     return DescentResult(best, losses, converged=True)
-            power1, power2 = power1 * self.beta1, power2 * self.beta2  # not **, of which every library has its own
+            power1, power2 = power1 * BETA1, power2 * BETA2  # not **, of which every library has its own
             rate = self.learning_rate * float(np.sqrt(1 - power2)) / (1 - power1)
             for p, g, m, v in zip(parameters, gradients, first, second, strict=True):
-                m += (1 - self.beta1) * (g - m)
-                v += (1 - self.beta2) * (g * g - v)
+                m += (1 - BETA1) * (g - m)
+                v += (1 - BETA2) * (g * g - v)
                 if self.weight_decay:
                     p *= 1 - self.learning_rate * self.weight_decay
-                p -= rate * m / (np.sqrt(v) + self.epsilon)
+                p -= rate * m / (np.sqrt(v) + EPSILON)
             kept.extend([p.copy() for p in parameters] for n in path if n == step)
         return DescentResult(
             parameters if self.tol is None else best, losses, None if self.tol is None else False, kept

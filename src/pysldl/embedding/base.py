@@ -1,20 +1,29 @@
-"""What every label embedding shares: a row of numbers per label, and a row's target as their sum."""
+"""What label embeddings share: a vector per label, a row's target as their sum, and for trained ones a path of fits."""
 
+import warnings
+from collections.abc import Sequence
+from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pysldl._utils.progress import ProgressCallback
+from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import fixed_order_blas
+from pysldl.embedding.adam import DescentResult
+from pysldl.embedding.label_graph import Graph
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator
 
-__all__ = ["LabelEmbedding", "assumed_pairs", "normal_rows", "seen_labels"]
+__all__ = ["LabelEmbedding", "TrainedLabelEmbedding", "assumed_pairs", "normal_rows", "seen_labels"]
 
 PAIRS_PER_LABEL = 100
 DRAWN_TOGETHER = 1 << 20
@@ -31,6 +40,7 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
 
     components_: Any
     _saved_state: tuple[str, ...] = ("components_",)
+    _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012
 
     def fit(
         self,
@@ -40,10 +50,19 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
         progress: ProgressCallback | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
-        """Place the labels of the indicator ``Y``, of shape (n_samples, n_labels).
+        """Place the labels.
 
-        ``memory_limit`` bounds what an embedding with several paths may choose; default what the machine has free.
+        Parameters
+        ----------
+        Y : indicator of shape (n_samples, n_labels)
+            Dense or sparse.
+        y : ignored
+        progress : callable, optional
+            Told every step of a descent.
+        memory_limit : int or str, optional
+            Bounds what an embedding with several paths may choose; default what the machine has free.
         """
+        validate_parameters(self)
         with fixed_order_blas():
             self._place(as_indicator(Y), progress, memory_limit)
         return self
@@ -106,6 +125,87 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
         rng = check_random_state(getattr(self, "random_state", None))
         draw = normal_rows(rng, 1.0, self.components_.shape, new)  # new labels go on where a larger draw would
         self.components_[new] = placed.mean(axis=0) + placed.std(axis=0) * draw
+
+
+class TrainedLabelEmbedding(LabelEmbedding):
+    """Base of the embeddings with ``n_steps``: a subclass descends in ``_descend`` and keeps the end in ``_keep``."""
+
+    n_steps: int
+    tol: float | None
+    graph_: Graph
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "cooccurrence": [StrOptions({"binary", "count"})],
+        "walk_steps": [Interval(Integral, 0, None, closed="left")],
+        "discount": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "n_steps": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "patience": [Interval(Integral, 1, None, closed="left")],
+        "graph": [StrOptions({"auto", "dense", "sparse"})],
+        "n_walk_labels": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def fit_path(self, Y: Any, n_steps: Sequence[int], *, memory_limit: int | str | None = None) -> list[Self]:
+        """Fitted embeddings for several numbers of steps, from one descent.
+
+        Parameters
+        ----------
+        Y : indicator of shape (n_samples, n_labels)
+        n_steps : sequence of int
+            Ascending.
+        memory_limit : int or str, optional
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        list of fitted embeddings
+            The same, bit for bit, as fitting with each number of steps.
+        """
+        validate_parameters(self)
+        steps = [int(number) for number in n_steps]
+        if not steps or steps[0] < 0 or any(a >= b for a, b in pairwise(steps)):
+            raise DataError(f"n_steps must be ascending numbers of steps, such as (100, 300, 1000), but is {steps}.")
+        if self.tol is not None:
+            raise DataError(f"fit_path counts steps, but tol={self.tol} may end the descent before: set tol=None.")
+        longest = clone(self).set_params(n_steps=steps[-1])
+        fitted = []
+        with fixed_order_blas():
+            Y = as_indicator(Y)
+            result = longest._descend(Y, None, memory_limit, steps)
+            for number, parameters in zip(steps, result.path, strict=True):
+                embedding = clone(self).set_params(n_steps=number)
+                embedding.graph_ = longest.graph_
+                embedding._keep(Y, DescentResult(parameters, result.losses[:number], None))
+                fitted.append(embedding)
+        return fitted
+
+    def _descend(
+        self,
+        Y: sparse.csr_array,
+        progress: ProgressCallback | None,
+        memory_limit: int | str | None,
+        path: Sequence[int] = (),
+    ) -> DescentResult:
+        """Draw the labels that occur and move them; sets ``graph_``."""
+        raise NotImplementedError
+
+    def _keep(self, Y: sparse.csr_array, result: DescentResult) -> None:
+        """Take the end of a descent for the fitted state."""
+        raise NotImplementedError
+
+    def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
+        result = self._descend(Y, progress, memory_limit)
+        self._keep(Y, result)
+        if result.converged is False:
+            warnings.warn(
+                f"The loss still falls after n_steps={self.n_steps}: raise n_steps or tol, or set tol=None, for which "
+                "the number of steps is a regularizer and convergence is not asked for.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
 
 def seen_labels(Y: sparse.csr_array) -> NDArray[np.intp]:

@@ -1,36 +1,44 @@
 """Labels as Gaussians whose divergences follow the label graph: the embedding of the paper."""
 
 from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend import exact
-from pysldl.backend.device import current_device
+from pysldl.backend.device import to_device, to_host
 from pysldl.embedding.adam import Descent, DescentResult
-from pysldl.embedding.base import assumed_pairs, normal_rows, seen_labels
+from pysldl.embedding.base import TrainedLabelEmbedding, assumed_pairs, normal_rows, seen_labels
 from pysldl.embedding.divergence import (
-    gaussian_terms,
+    Gaussians,
     half_cross_terms,
     js_backward,
-    js_divergence,
+    js_of_all,
     kl_backward,
     kl_divergence,
+    kl_of_all,
     kl_offset,
 )
-from pysldl.embedding.graph_choice import Graph, choose_graph
-from pysldl.embedding.label_graph import Weighting, cooccurrence, rank_labels, transfer_matrix, transfer_rows
-from pysldl.embedding.minibatch import BatchDescent, Gaussians
+from pysldl.embedding.label_graph import (
+    Graph,
+    Weighting,
+    choose_graph,
+    cooccurrence,
+    rank_labels,
+    transfer_matrix,
+    transfer_rows,
+)
+from pysldl.embedding.minibatch import BatchDescent
 from pysldl.embedding.ranking_loss import ConsecutiveHinge
-from pysldl.embedding.trained import TrainedLabelEmbedding
-from pysldl.embedding.truncated_ranking import TruncatedRanking
-from pysldl.embedding.truncated_walk import truncated_walk, walk_memory
+from pysldl.embedding.truncated_walk import TruncatedRanking, truncated_walk, walk_memory
 from pysldl.exceptions import DataError
 
 __all__ = ["GaussianLabelEmbedding"]
@@ -105,6 +113,11 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
     graph_ : {"dense", "sparse"}
         The path that was taken.
 
+    References
+    ----------
+    "Scalable Label Distribution Learning": Eqs. 1 to 6 (the label graph and its random walk), 7 (the ranking loss), 8
+    (the divergence) and 9 (the target of a row).
+
     Examples
     --------
     >>> from pysldl.datasets import make_asymmetric_multilabel
@@ -115,6 +128,15 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
     """
 
     _saved_state = ("components_", "log_variances_", "losses_", "converged_", "graph_")
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+        **TrainedLabelEmbedding._parameter_constraints,
+        "margin": [Interval(Real, 0, None, closed="left")],
+        "divergence": [StrOptions({"kl", "js"})],
+        "objective": [StrOptions({"paper", "official"})],
+        "init_scale": [Interval(Real, 0, None, closed="neither"), None],
+        "n_negatives": [Interval(Integral, 0, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+    }
 
     def __init__(
         self,
@@ -255,12 +277,12 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         """Rankings of the labels reached, a batch of anchors at a time."""
         walk = truncated_walk(A, self.walk_steps, self.discount, self.n_walk_labels)
         ranking = TruncatedRanking(walk, A, self.n_negatives)
-        gaussians = Gaussians(mu, self._initial_log_variances(rng, mu.shape))
+        log_var = self._initial_log_variances(rng, mu.shape)
         descent = BatchDescent(
             self.learning_rate, self.n_steps, self.tol, self.patience, self.batch_size, weight_decay=self.weight_decay
         )
         return descent.minimize(
-            gaussians, ranking, self.margin, rng, symmetric=self.divergence == "js", progress=progress, path=path
+            mu, log_var, ranking, self.margin, rng, symmetric=self.divergence == "js", progress=progress, path=path
         )
 
     def _initial_log_variances(self, rng: np.random.RandomState, shape: tuple[int, int]) -> NDArray[np.float32]:
@@ -321,34 +343,26 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
 
     def _loss(self, transfer: NDArray[np.float32]) -> Callable[..., tuple[float, list[NDArray[Any]]]]:
         """The ranking loss (Eq. 7) of means and log-variances, and its gradients."""
-        official = self.objective == "official"
+        official, symmetric = self.objective == "official", self.divergence == "js"
         ranking = rank_labels(transfer, with_anchor=official)
-        if (device := current_device()) is not None and self.divergence == "kl":
-            from pysldl.backend.torch.ranking_hinge import ranking_loss
-
-            return ranking_loss(device, ranking, self.margin, official=official)
         hinge = ConsecutiveHinge(ranking, self.margin, related_closer=not official)
-        forward, backward = _DIVERGENCES[self.divergence]
-
         n_labels = len(ranking)
         # Written over in every step: fresh memory would cost as much as a third of the arithmetic.
-        D, G = np.empty((n_labels, n_labels)), np.zeros((n_labels, n_labels))
+        D, G = (to_device(array) for array in (np.empty((n_labels, n_labels)), np.zeros((n_labels, n_labels))))
 
         def loss_of(mu: NDArray[Any], log_var: NDArray[Any]) -> tuple[float, list[NDArray[Any]]]:
-            terms = gaussian_terms(mu, log_var)
-            if self.divergence == "kl" and not official:
-                loss, _ = hinge(half_cross_terms(terms, out=D), offset=kl_offset(terms), out=G)
-                gradients = kl_backward(G, terms)
+            gaussians = Gaussians.of(mu, log_var)
+            if not symmetric and not official:
+                loss, _ = hinge(half_cross_terms(gaussians, out=D), offset=kl_offset(gaussians), out=G)
+                gradients = kl_backward(G, gaussians)
             else:
-                divergence = forward(terms, slices=1)
+                divergence = to_device(js_of_all(gaussians)) if symmetric else kl_of_all(gaussians)
                 loss, _ = hinge(divergence.T if official else divergence, out=G)
-                gradients = backward(G.T if official else G, terms)
-            return loss / n_labels, [gradient / n_labels for gradient in gradients]
+                pulls = G.T if official else G
+                gradients = js_backward(to_host(pulls), gaussians) if symmetric else kl_backward(pulls, gaussians)
+            return loss / n_labels, [to_host(gradient) / n_labels for gradient in gradients]
 
         return loss_of
 
     def _scale(self) -> float:
         return max((self.n_components / 90) ** 2, 0.1) if self.init_scale is None else self.init_scale
-
-
-_DIVERGENCES = {"kl": (kl_divergence, kl_backward), "js": (js_divergence, js_backward)}

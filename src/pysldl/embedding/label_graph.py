@@ -11,13 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.memory import fits_in_memory
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.threads import matmul
 
-__all__ = ["Weighting", "cooccurrence", "normalize_rows", "rank_labels", "transfer_matrix", "transfer_rows"]
+__all__ = [
+    "Graph",
+    "Weighting",
+    "choose_graph",
+    "cooccurrence",
+    "normalize_rows",
+    "rank_labels",
+    "transfer_matrix",
+    "transfer_rows",
+]
 
 Weighting = Literal["binary", "count"]
+Graph = Literal["dense", "sparse"]
+
+# From here on a step over all pairs takes longer than a step over a batch of a thousand truncated rankings.
+DENSE_LABELS = 2000
 WALKED_TOGETHER = 1 << 23
 
 
@@ -68,7 +82,8 @@ def transfer_matrix(A: sparse.csr_array, n_steps: int = 10, discount: float = 0.
         weight *= discount
         total += weight * walk
     sums = total.sum(axis=1, keepdims=True)
-    return np.divide(total, sums, out=total, where=sums > 0).astype(np.float32)
+    np.divide(total, sums, out=total, where=sums > 0)
+    return np.asarray(total, dtype=np.float32)
 
 
 def transfer_rows(
@@ -115,4 +130,13 @@ def rank_labels(P: NDArray[np.floating], *, with_anchor: bool = False) -> NDArra
         return order
     n_labels = P.shape[0]
     others = order != np.arange(n_labels, dtype=np.int32)[:, None]
-    return order[others].reshape(n_labels, n_labels - 1)
+    return np.asarray(order[others].reshape(n_labels, n_labels - 1))
+
+
+def choose_graph(
+    graph: Literal["auto", "dense", "sparse"], n_labels: int, dense_memory: int, limit: int | str | None = None
+) -> Graph:
+    """What ``graph`` means for ``n_labels`` labels that occur: ``"auto"`` is dense where that is cheap and fits."""
+    if graph != "auto":
+        return graph
+    return "dense" if n_labels <= DENSE_LABELS and fits_in_memory(dense_memory, limit) else "sparse"

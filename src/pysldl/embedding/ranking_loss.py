@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.backend.device import to_device
 from pysldl.backend.ranking_hinge import ranking_hinge
 
 __all__ = ["ConsecutiveHinge", "consecutive_violations"]
@@ -23,7 +24,7 @@ class ConsecutiveHinge:
     """
 
     def __init__(self, ranking: NDArray[np.int32], margin: float, *, related_closer: bool = True) -> None:
-        self._ranking = ranking
+        self._ranking = to_device(ranking)
         self._margin = margin
         self._sign = 1 if related_closer else -1
 
@@ -44,21 +45,10 @@ class ConsecutiveHinge:
 def consecutive_violations(
     ranked: NDArray[np.floating], margin: float, there: NDArray[np.bool_]
 ) -> tuple[float, NDArray[np.int8]]:
-    """How much neighbors in the ranking violate their order in all, and which way each label is to go.
+    """The hinge of short lists, and its derivative by their divergences: 1, 0 or -1, as int8.
 
-    Parameters
-    ----------
-    ranked : ndarray of shape (n_anchors, n_ranked)
-        Divergences of each anchor to its labels, most related first.
-    margin : float
-    there : ndarray of the same shape
-        False behind the end of a shorter ranking.
-
-    Returns
-    -------
-    float
-    ndarray of shape (n_anchors, n_ranked), int8
-        1 for a label that is pulled in by the pair it leads, -1 for one that is pushed out by the pair it trails.
+    ``ranked``, of shape (n_anchors, n_ranked), holds the divergences of each anchor to its labels, most related first;
+    ``there``, of the same shape, is False behind the end of a shorter list.
     """
     violation = ranked[:, :-1] - ranked[:, 1:]
     violation += ranked.dtype.type(margin)

@@ -1,11 +1,13 @@
 """Embeddings that learn nothing from the relations between labels: the controls of every experiment."""
 
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import randomized_svd
 
 from pysldl._utils.progress import ProgressCallback
@@ -24,7 +26,19 @@ class RandomLabelEmbedding(LabelEmbedding):
     scale : float
         Standard deviation of each number.
     random_state : int, RandomState or None
+
+    Examples
+    --------
+    >>> embedding = RandomLabelEmbedding(4, random_state=0).fit(np.eye(3))
+    >>> bool((embedding.transform(np.array([[1, 1, 0]]))[0] == embedding.components_[:2].sum(axis=0)).all())
+    True
     """
+
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "scale": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
 
     def __init__(self, n_components: int = 128, *, scale: float = 0.1, random_state: Any = None) -> None:
         self.n_components = n_components
@@ -54,6 +68,11 @@ class IdentityLabelEmbedding(LabelEmbedding):
     Attributes
     ----------
     components_ : csr_array of shape (n_labels, n_labels)
+
+    Examples
+    --------
+    >>> IdentityLabelEmbedding().fit_transform(np.array([[1, 0, 1]])).toarray()
+    array([[1., 0., 1.]], dtype=float32)
     """
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
@@ -75,7 +94,17 @@ class SVDLabelEmbedding(LabelEmbedding):
     n_components : int
         Width of the latent space (c_hat); reduced to the number of labels where there are fewer.
     random_state : int, RandomState or None
+
+    Examples
+    --------
+    >>> SVDLabelEmbedding(2, random_state=0).fit(np.eye(3)[[0, 0, 1, 2]]).components_.shape
+    (3, 2)
     """
+
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
 
     def __init__(self, n_components: int = 128, *, random_state: Any = None) -> None:
         self.n_components = n_components

@@ -1,4 +1,4 @@
-"""The labels that the random walk reaches from each label, without a matrix of all pairs.
+"""The labels that the random walk reaches from each label, and rankings by it, without a matrix of all pairs.
 
 The total of the discounted walk is a nested sum: ``T₀ = P`` and ``Tₙ = P + discount · P Tₙ₋₁``, after n steps that of
 Eqs. 3 to 5. If every row of ``Tₙ₋₁`` keeps only its strongest entries, a step costs as many products as there are
@@ -15,7 +15,9 @@ from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
 from pysldl.backend.walk import walk_step
 from pysldl.embedding.label_graph import normalize_rows
 
-__all__ = ["TruncatedWalk", "truncated_walk", "walk_memory"]
+__all__ = ["TruncatedRanking", "TruncatedWalk", "truncated_walk", "walk_memory"]
+
+Labels = NDArray[np.integer]
 
 
 @dataclass(frozen=True)
@@ -61,3 +63,58 @@ def walk_memory(n_labels: int, n_kept: int, n_pairs: int) -> int:
     """Bytes at the peak: the graph three times while it is made, two tables or one and its rankings, and the sums of
     two threads over all labels."""
     return 3 * 12 * n_pairs + 28 * n_labels * min(n_kept, n_labels) + 2 * 16 * n_labels
+
+
+class TruncatedRanking:
+    """For each anchor the remaining labels in the order of the walk, as far as it was kept, then a tail.
+
+    The tail is drawn anew whenever it is asked for. It is ordered by what long walks tend to, whatever their start:
+    the share of all co-occurrences that a label has. Where the walk was not truncated and the tail has room for all
+    others, none of which can be reached then, the ranking is that of
+    :func:`~pysldl.embedding.label_graph.rank_labels`: unreached labels in the order of their index.
+
+    Parameters
+    ----------
+    walk : TruncatedWalk
+    A : csr_array of shape (n_labels, n_labels)
+        The label graph.
+    n_tail : int
+        Labels sampled behind those reached.
+    """
+
+    def __init__(self, walk: TruncatedWalk, A: sparse.csr_array, n_tail: int) -> None:
+        self.n_labels = n_labels = A.shape[0]
+        anchors = np.arange(n_labels, dtype=np.int32)[:, None]
+        self._reached = _closed_up(np.where(walk.labels == anchors, -1, walk.labels))
+        self._n_tail = n_tail
+        fewest = int((self._reached >= 0).sum(axis=1).min(initial=n_labels))
+        self._whole = fewest + n_tail >= n_labels - 1
+        self._order = np.arange(n_labels, dtype=np.int32)
+        if walk.truncated or not self._whole:
+            links = np.asarray(A.sum(axis=1)).ravel()
+            self._order = np.argsort(-links, kind="stable").astype(np.int32)
+
+    def of(self, anchors: Labels, rng: np.random.RandomState) -> NDArray[np.int32]:
+        """Rankings of some anchors, most related first, (n_anchors, n_listed); -1 behind the end of a shorter one."""
+        reached = self._reached[anchors]
+        tail = self._all_others(anchors, reached) if self._whole else self._sampled(anchors, reached, rng)
+        listed = _closed_up(np.hstack([reached, tail]))
+        return listed[:, : max(1, int((listed >= 0).sum(axis=1).max(initial=1)))]
+
+    def _sampled(self, anchors: Labels, reached: NDArray[np.int32], rng: np.random.RandomState) -> NDArray[np.int32]:
+        places = np.sort(rng.randint(0, self.n_labels, (len(anchors), self._n_tail)), axis=1)
+        tail = self._order[places]
+        tail[:, 1:][places[:, 1:] == places[:, :-1]] = -1
+        listed_already = (tail[:, :, None] == reached[:, None, :]).any(axis=2)
+        return np.where(listed_already | (tail == anchors[:, None]), -1, tail)
+
+    def _all_others(self, anchors: Labels, reached: NDArray[np.int32]) -> NDArray[np.int32]:
+        others = np.ones((len(anchors), self.n_labels + 1), dtype=bool)  # the last column is where -1 leads
+        np.put_along_axis(others, reached.astype(np.intp), False, axis=1)
+        others[np.arange(len(anchors)), anchors] = False
+        return np.where(others[:, self._order], self._order, np.int32(-1))
+
+
+def _closed_up(listed: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Rows with the -1 moved behind all else."""
+    return np.take_along_axis(listed, np.argsort(listed < 0, axis=1, kind="stable"), axis=1)

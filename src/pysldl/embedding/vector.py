@@ -1,21 +1,21 @@
 """Labels as plain vectors: the ablation "without Gaussian embedding"."""
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
 
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.threads import matmul
 from pysldl.embedding.adam import Descent, DescentResult
-from pysldl.embedding.base import assumed_pairs, normal_rows, seen_labels
-from pysldl.embedding.graph_choice import choose_graph
-from pysldl.embedding.label_graph import Weighting, cooccurrence, transfer_matrix
-from pysldl.embedding.trained import TrainedLabelEmbedding
+from pysldl.embedding.base import TrainedLabelEmbedding, assumed_pairs, normal_rows, seen_labels
+from pysldl.embedding.label_graph import Weighting, choose_graph, cooccurrence, transfer_matrix
 from pysldl.embedding.truncated_walk import truncated_walk, walk_memory
 
 __all__ = ["VectorLabelEmbedding"]
@@ -34,9 +34,10 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
 
     Parameters
     ----------
-    n_components, cooccurrence, walk_steps, discount, init_scale, random_state
-    learning_rate, weight_decay, n_steps, tol, patience
+    n_components, cooccurrence, walk_steps, discount, learning_rate, weight_decay, n_steps, tol, patience
         As in :class:`GaussianLabelEmbedding`.
+    init_scale : float
+        Standard deviation of the initial vectors.
     directed : bool
         True: every label has a source vector e and a target vector f, and ``e_i · f_j`` reproduces the walk from i to
         j. Only the Gaussians are gone. False: ``e_i · e_j``, which is the same in both directions, so that the
@@ -44,6 +45,7 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
     graph, n_walk_labels
         As there; ``"sparse"`` keeps the ``n_walk_labels`` strongest probabilities of every label and takes all others
         for zero. No pair is left out or sampled: those with a target of zero have a sum that needs no loop over them.
+    random_state : int, RandomState or None
 
     Attributes
     ----------
@@ -52,9 +54,20 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
     losses_ : list of float
     converged_ : bool or None
     graph_ : {"dense", "sparse"}
+
+    Examples
+    --------
+    >>> embedding = VectorLabelEmbedding(4, random_state=0).fit(np.array([[1, 1, 0], [1, 1, 1], [0, 0, 1]]))
+    >>> embedding.transform(np.array([[0, 1, 1]])).shape
+    (1, 4)
     """
 
     _saved_state = ("components_", "losses_", "converged_", "graph_")
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+        **TrainedLabelEmbedding._parameter_constraints,
+        "init_scale": [Interval(Real, 0, None, closed="neither")],
+        "directed": ["boolean"],
+    }
 
     def __init__(
         self,

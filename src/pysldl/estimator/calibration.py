@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
+from pysldl.backend.topk import top_k
 from pysldl.metrics.hits import hits_of
 from pysldl.metrics.reliability import reliability_report
-from pysldl.metrics.topk import top_k
 
 __all__ = ["ScoreCalibration"]
 

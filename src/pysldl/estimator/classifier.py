@@ -19,9 +19,9 @@ from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, progress_callback
 from pysldl.backend.device import use_device
 from pysldl.backend.threads import fixed_order_blas
+from pysldl.backend.topk import top_k
 from pysldl.decoding import NeighborDecoder
-from pysldl.decoding.base import Decoder
-from pysldl.decoding.joint import CodedRows
+from pysldl.decoding.base import CodedRows, Decoder
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
 from pysldl.estimator.base import BaseLabelClassifier
@@ -31,7 +31,6 @@ from pysldl.estimator.predictor import why_no_codes
 from pysldl.estimator.size_dispatch import SizeDispatch, stage_for
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.mapping import RidgeMapping
-from pysldl.metrics.topk import top_k
 from pysldl.persistence import save_model
 from pysldl.preprocessing.labels import as_indicator
 from pysldl.preprocessing.scaling import column_scales, is_mostly_dense

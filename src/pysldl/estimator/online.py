@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 from pysldl._utils.available_if import available_if
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
-from pysldl.decoding.joint import CodedRows
+from pysldl.decoding.base import CodedRows
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import DataError

@@ -18,13 +18,12 @@ from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.device import use_device
 from pysldl.backend.row_norms import l2_normalize
 from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
-from pysldl.decoding.base import LatentEvidence
-from pysldl.decoding.joint import CodedRows
+from pysldl.backend.topk import top_k
+from pysldl.decoding.base import CodedRows, LatentEvidence
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
-from pysldl.metrics.topk import top_k
 from pysldl.preprocessing.scaling import standardized
 
 __all__ = ["LabelLists", "LabelPredictor", "StagedPredictor", "why_no_codes"]

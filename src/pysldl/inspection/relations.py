@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.exact import COMPILED_SIZE
-from pysldl.backend.gaussian_pairs import kl_of_pairs
+from pysldl.embedding.divergence import kl_of_pairs
 from pysldl.inspection.display import Cell, bar, html_table, text_table
 
 __all__ = [

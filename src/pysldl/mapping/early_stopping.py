@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pysldl.backend.conjugate_gradient import column_dots
-from pysldl.mapping.solvers import Design, conjugate_gradients
+from pysldl.backend.design_matrix import DesignMatrix
+from pysldl.backend.device import to_device
+from pysldl.mapping.solvers.conjugate_gradient import ridge_steps
 
 __all__ = ["HeldOutError", "choose_alpha", "rows_to_hold_out"]
 
@@ -27,7 +29,7 @@ class HeldOutError:
 
     Parameters
     ----------
-    design : Design
+    design : DesignMatrix
         Features of all rows.
     Z : ndarray of shape (n_samples, n_components)
         Their targets.
@@ -35,26 +37,25 @@ class HeldOutError:
         Those that are held out.
     """
 
-    def __init__(self, design: Design, Z: NDArray[Any], rows: NDArray[np.intp]) -> None:
-        self._rows = Design(design.X[rows], design.mean)
-        self.expected = Z[rows].astype(np.float32, copy=False)
-        self.smallest_fall = SMALLEST_FALL
+    def __init__(self, design: DesignMatrix, Z: NDArray[Any], rows: NDArray[np.intp]) -> None:
+        self._rows = design.only_rows(rows)
+        self._expected = to_device(Z[rows], np.float32)
         self._before = np.inf
 
-    def __call__(self, W: NDArray[Any]) -> float:
-        left = self._rows.times(W) - self.expected
-        return float(column_dots(left, left).sum()) / left.size
+    def __call__(self, W: Any) -> float:
+        left = self._rows.times(W) - self._expected
+        return float(column_dots(left, left).sum() / (left.shape[0] * left.shape[1]))
 
-    def stop(self, step: int, W: NDArray[Any]) -> bool:
+    def stop(self, step: int, W: Any) -> bool:
         """Whether the last step lowered the error by less than a five hundredth."""
         error = self(W)
-        enough = error > self._before * (1 - self.smallest_fall)
+        enough = error > self._before * (1 - SMALLEST_FALL)
         self._before = error
         return enough
 
 
 def choose_alpha(
-    design: Design,
+    design: DesignMatrix,
     Z: NDArray[Any],
     alphas: Sequence[float],
     rows: NDArray[np.intp],
@@ -77,7 +78,6 @@ def choose_alpha(
     W = None
     for alpha in sorted(alphas, reverse=True):
         error = HeldOutError(design, expected, rows)
-        stop = error.stop if stops_early else None
-        W, _, _ = conjugate_gradients(trial, B, alpha, goal, max_iter=max_iter, start=W, stop=stop)
+        W, _, _ = ridge_steps(trial, B, alpha, goal, max_iter, start=W, stop=error.stop if stops_early else None)
         errors[alpha] = error(W)
     return min(errors, key=lambda alpha: (errors[alpha], -alpha))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
+from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -9,25 +10,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pysldl._utils.progress import Progress, ProgressCallback
+from pysldl._utils.validation import validate_parameters
+from pysldl.backend.design_matrix import DesignMatrix, design_matrix
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.exceptions import DataError
 from pysldl.mapping.early_stopping import HeldOutError, choose_alpha, rows_to_hold_out
 from pysldl.mapping.linear_predictor import LinearPredictor
 from pysldl.mapping.normal_equations import NormalEquations
-from pysldl.mapping.solver_cost import choose_solver
-from pysldl.mapping.solvers import (
-    LEVERAGE_PROBES,
-    SINGLE_PRECISION_REACH,
-    Design,
-    Solution,
-    solve_cg,
-    solve_cholesky,
-    solve_lbfgs,
-)
+from pysldl.mapping.solvers import Solution, choose_solver
+from pysldl.mapping.solvers.cholesky import ridge_factor, solve_cholesky
+from pysldl.mapping.solvers.conjugate_gradient import LEVERAGE_PROBES, SINGLE_PRECISION_REACH, solve_cg
+from pysldl.mapping.solvers.lbfgs import solve_lbfgs
 
 __all__ = ["RidgeMapping"]
 
@@ -78,6 +76,16 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
     tol_ : float
         Where :meth:`update` may stop: ``tol``, or the residual that early stopping left.
     normal_equations_ : NormalEquations or None
+
+    References
+    ----------
+    "Scalable Label Distribution Learning", Eqs. 10 (the objective), 11 to 16 (L-BFGS), 17 and 18 (the codes).
+
+    Examples
+    --------
+    >>> X, Z = np.eye(3), np.array([[2.0, 0.0], [0.0, 2.0], [4.0, 4.0]])
+    >>> RidgeMapping(alpha=1.0).fit(X, Z).predict(X[2:])
+    array([[2., 2.]])
     """
 
     _saved_state = (
@@ -91,6 +99,18 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         "one_dimensional_",
         "normal_equations_",
     )
+
+    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+        "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
+        "solver": [StrOptions({"auto", "cholesky", "cg", "lbfgs"})],
+        "fit_intercept": ["boolean"],
+        "positive": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "early_stopping": ["boolean"],
+        "keep_normal_equations": ["boolean"],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
@@ -137,6 +157,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
             holds rows out, which the model never saw in truth (leverage 0), a request for fewer than all is dropped.
         progress : callable, optional
         """
+        validate_parameters(self)
         alphas = self._alphas()
         X, Z = validate_data(
             self, X, y, accept_sparse="csr", multi_output=True, dtype=[np.float64, np.float32], y_numeric=True
@@ -166,7 +187,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
 
     def _solve(
         self,
-        design: Design,
+        design: DesignMatrix,
         targets: NDArray[Any],
         leverage_of: NDArray[np.integer] | None,
         rng: np.random.RandomState,
@@ -176,7 +197,8 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
             # A singular Gram matrix has no Cholesky factor; a penalty at the rounding error changes nothing else.
             X = design.X
             energy = float(np.square(X.data if sparse.issparse(X) else X).sum(dtype=np.float64))
-            return self._solve_cholesky(design, targets, max(self.alpha_, 1e-10 * max(energy, 1.0)), leverage_of)
+            penalty = max(self.alpha_, 1e-10 * max(energy, 1.0))
+            return solve_cholesky(design, targets, penalty, leverage_of, self._factor(design, penalty))
         if self.solver_ == "lbfgs":
             return solve_lbfgs(
                 design, targets, self.alpha_, tol=self.tol, max_iter=self.max_iter, positive=self.positive
@@ -200,10 +222,8 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
             held_out=held_out,
         )
 
-    def _solve_cholesky(
-        self, design: Design, targets: NDArray[Any], penalty: float, leverage_of: NDArray[np.integer] | None
-    ) -> Solution:
-        return solve_cholesky(design, targets, penalty, leverage_of)
+    def _factor(self, design: DesignMatrix, penalty: float) -> Any:
+        return ridge_factor(design, penalty)
 
     @single_threaded_blas
     def update(self, X: Any, Z: Any, *, added: RowPairs | None = None, removed: RowPairs | None = None) -> Self:
@@ -223,14 +243,14 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         """
         check_is_fitted(self)
         self.leverage_ = self.held_rows_ = None
-        equations = getattr(self, "normal_equations_", None)
+        equations = self.normal_equations_
         if equations is not None:
             equations = copy(equations)
             if added is not None:
                 equations.add(added[0], _dense(added[1]))
             if removed is not None:
                 equations.remove(removed[0], _dense(removed[1]))
-            W, intercept = equations.solve(self._penalty(), fit_intercept=self.fit_intercept)
+            W, intercept = equations.solve(self.alpha_, fit_intercept=self.fit_intercept)
             self.normal_equations_ = equations
             self.n_iter_ = 1
             self.coef_ = W.astype(np.float32)
@@ -270,7 +290,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
             leverage = leverage[order[np.searchsorted(self._leverage_of, rows, sorter=order)]]
         targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z)
         left = np.maximum(1.0 - leverage, 0.05)[:, None].astype(np.float32)
-        return targets - (targets - codes) / left
+        return np.asarray(targets - (targets - codes) / left)
 
     def memory(self, n_samples: int, n_features: int, n_nonzeros: int, n_components: int) -> int:
         """Bytes that :meth:`fit` needs at its peak, beside its input."""
@@ -301,47 +321,38 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         """Iterate from the present weights."""
         start = np.pad(self.coef_, ((0, 0), (0, targets.shape[1] - self.coef_.shape[1])))
         design, targets, target_mean = self._centered(X, targets)
-        settings: dict[str, Any] = {"tol": getattr(self, "tol_", self.tol), "max_iter": self.max_iter, "start": start}
+        settings: dict[str, Any] = {"tol": self.tol_, "max_iter": self.max_iter, "start": start}
         if self.positive:
-            solution = solve_lbfgs(design, targets, self._penalty(), positive=True, **settings)
+            solution = solve_lbfgs(design, targets, self.alpha_, positive=True, **settings)
         else:
-            solution = solve_cg(design, targets, self._penalty(), **settings)
+            solution = solve_cg(design, targets, self.alpha_, **settings)
         self.n_iter_ = solution.n_iter
         self._take(solution.W, design, target_mean)
 
-    def _centered(self, X: Any, targets: NDArray[Any]) -> tuple[Design, NDArray[Any], NDArray[np.float64]]:
+    def _centered(self, X: Any, targets: NDArray[Any]) -> tuple[DesignMatrix, NDArray[Any], NDArray[np.float64]]:
         """Features and targets as the solver takes them, and the mean of the targets where there is an intercept."""
         if self.solver_ != "cg":
             X = X.astype(np.float64, copy=False)
         if sparse.issparse(X):
             X = as_int32_indices(sparse.csr_array(X))
         if not self.fit_intercept:
-            return Design(X, None), targets, np.zeros(targets.shape[1])
+            return design_matrix(X), targets, np.zeros(targets.shape[1])
         mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
         target_mean = targets.mean(axis=0, dtype=np.float64)
-        return Design(X, mean), targets - target_mean.astype(targets.dtype), target_mean
+        return design_matrix(X, mean), targets - target_mean.astype(targets.dtype), target_mean
 
-    def _take(self, W: NDArray[Any], design: Design, target_mean: NDArray[np.float64]) -> None:
+    def _take(self, W: NDArray[Any], design: DesignMatrix, target_mean: NDArray[np.float64]) -> None:
         self.coef_ = W.astype(np.float32, copy=False)
         intercept = target_mean if design.mean is None else target_mean - design.mean @ W
         self.intercept_ = intercept.astype(np.float32)
 
-    def _penalty(self) -> float:
-        """The penalty of the last fit; a model of an earlier version knows only the one it was asked for."""
-        return float(getattr(self, "alpha_", self.alpha))  # type: ignore[arg-type]
-
     def _alphas(self) -> list[float]:
-        alphas = [self.alpha] if np.ndim(self.alpha) == 0 else list(self.alpha)  # type: ignore[arg-type]
-        for alpha in alphas:
-            if not alpha >= 0:  # type: ignore[operator]
-                raise DataError(f"alpha must be zero or positive, but is {alpha!r}.")
-        if not alphas:
-            raise DataError("alpha must be a number or a sequence of numbers, but is empty.")
-        return [float(alpha) for alpha in alphas]  # type: ignore[arg-type]
+        alphas = [float(alpha) for alpha in np.atleast_1d(self.alpha)]
+        if not alphas or not min(alphas) >= 0:
+            raise DataError(f"alpha must be zero or positive, or several such numbers, but is {self.alpha!r}.")
+        return alphas
 
     def _pick_solver(self, X: Any, n_targets: int) -> str:
-        if self.solver not in ("auto", "cholesky", "cg", "lbfgs"):
-            raise DataError(f"solver must be 'auto', 'cholesky', 'cg' or 'lbfgs', but is {self.solver!r}.")
         if self.positive:
             if self.solver not in ("auto", "lbfgs"):
                 raise DataError(f"positive=True needs solver='lbfgs' (or 'auto'), but solver is {self.solver!r}.")

@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pysldl.backend.topk import check_k
 from pysldl.exceptions import DataError
 from pysldl.metrics.hits import Ranking, compare, label_weights, predicted_labels, without_labels
-from pysldl.metrics.topk import check_k
 from pysldl.preprocessing.labels import as_indicator
 
 __all__ = [
@@ -62,7 +62,7 @@ def evaluate(
         - sparse scores of shape (n_samples, n_labels), of which only stored entries can be picked;
         - dense floating-point scores of the same shape, in which -inf is never picked.
 
-        Scores are ranked by :func:`pysldl.metrics.topk.top_k`: ties go to the lower label index.
+        Scores are ranked by :func:`pysldl.backend.topk.top_k`: ties go to the lower label index.
     inv_propensity : array-like of shape (n_labels,), optional
         Label weights from the training labels, see :func:`inverse_propensity`. Without them the
         propensity-scored metrics are left out.

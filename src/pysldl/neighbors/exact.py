@@ -1,19 +1,17 @@
-"""Nearest neighbors by cosine in the latent space."""
+"""Nearest neighbors by cosine, found by looking at every vector."""
 
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
-from pysldl.backend.device import current_device
-from pysldl.backend.nearest import largest, pair_distances, pair_products
-from pysldl.backend.threads import matmul
+from pysldl.backend.nearest import nearest_vectors, pair_distances, pair_products
+from pysldl.backend.row_norms import unit_vectors
+from pysldl.backend.topk import top_k_listed
 
-__all__ = ["ExactIndex", "NeighborIndex", "dense_rows", "index_of", "unit_vectors"]
+__all__ = ["ExactIndex", "NeighborIndex", "best_of_candidates", "index_of"]
 
-BLOCK_BYTES = 64 << 20
 # A product in single precision is off by less than this, and by how much depends on the processor. So a few more than
 # asked for are found by such products, up to the limit, and those within doubt are ordered by exact ones.
 DOUBT = 1e-5
@@ -85,14 +83,27 @@ class NeighborIndex(LightEstimator):
 
 
 class ExactIndex(NeighborIndex):
-    """Looks at every vector, in blocks of queries whose similarities fit into 64 MB; nothing that is lost is sorted."""
+    """Neighbors by cosine, found by looking at every vector, in blocks of queries.
+
+    Attributes
+    ----------
+    vectors_ : ndarray of shape (n_vectors, n_components), float32
+        The indexed vectors, scaled to length 1; zero vectors stay zero.
+
+    Examples
+    --------
+    >>> index = ExactIndex().fit([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]])
+    >>> neighbors, distances = index.search([[0.0, 1.0]], k=2)
+    >>> neighbors, distances.round(3)
+    (array([[1, 2]]), array([[0.   , 0.293]]))
+    """
 
     def nearest(
         self, Q: NDArray[np.float32], k: int, *, exclude: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         most = len(self.vectors_) - (exclude is not None)
         spare = SPARE
-        found = self._by_rough_products(Q, min(k + spare, most), exclude)
+        found = nearest_vectors(Q, self.vectors_, min(k + spare, most), exclude)
         neighbors, products = best_of_candidates(Q, found[0], self.vectors_, k)
         open_rows = np.arange(len(Q))
         while k + spare < min(most, k + MOST_SPARE):
@@ -104,25 +115,8 @@ class ExactIndex(NeighborIndex):
                 break
             spare *= 8
             left_out = None if exclude is None else np.asarray(exclude)[open_rows]
-            found = self._by_rough_products(Q[open_rows], min(k + spare, most), left_out)
+            found = nearest_vectors(Q[open_rows], self.vectors_, min(k + spare, most), left_out)
             neighbors[open_rows], products[open_rows] = best_of_candidates(Q[open_rows], found[0], self.vectors_, k)
-        return neighbors, products
-
-    def _by_rough_products(
-        self, Q: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The k largest products in single precision."""
-        if (device := current_device()) is not None:
-            from pysldl.backend.torch.search import nearest_vectors
-
-            return nearest_vectors(device, Q, self.vectors_, k, exclude)
-        neighbors = np.empty((len(Q), k), dtype=np.int32)
-        products = np.empty((len(Q), k), dtype=np.float32)
-        block = max(1, BLOCK_BYTES // max(4 * len(self.vectors_), 1))
-        for start in range(0, len(Q), block):
-            rows = slice(start, start + block)
-            similarity = matmul(Q[rows], self.vectors_.T)
-            neighbors[rows], products[rows] = largest(similarity, k, None if exclude is None else exclude[rows])
         return neighbors, products
 
 
@@ -138,11 +132,8 @@ def best_of_candidates(
         -1 for none.
     """
     found = np.sort(found, axis=1)
-    products = np.where(found < 0, -np.inf, pair_products(Q, found, vectors))
-    order = np.argsort(-products, axis=1, kind="stable")[:, :k]
-    neighbors = np.take_along_axis(found, order, axis=1)
-    best = np.take_along_axis(products, order, axis=1)
-    return neighbors, np.where(neighbors < 0, -1.0, best).astype(np.float32)
+    neighbors, products = top_k_listed(found, pair_products(Q, found, vectors), k)
+    return neighbors, np.where(neighbors < 0, np.float32(-1.0), products)
 
 
 def index_of(vectors: NDArray[np.float32]) -> ExactIndex:
@@ -150,15 +141,3 @@ def index_of(vectors: NDArray[np.float32]) -> ExactIndex:
     index = ExactIndex()
     index.vectors_ = vectors
     return index
-
-
-def dense_rows(features: Any) -> NDArray[Any]:
-    """One row or many, sparse or not, as an array of shape (n_rows, n_features)."""
-    return np.asarray(features.toarray() if sparse.issparse(features) else np.atleast_2d(features))
-
-
-def unit_vectors(Z: Any, dtype: Any = np.float32) -> NDArray[Any]:
-    """Rows of ``Z`` scaled to length 1; zero rows stay zero. The lengths are added up in double precision."""
-    Z = np.asarray(Z, dtype=dtype)
-    lengths = np.sqrt(np.einsum("ij,ij->i", Z, Z, dtype=np.float64))[:, None]
-    return np.divide(Z, lengths, out=np.zeros_like(Z), where=lengths > 0, casting="same_kind")

@@ -1,13 +1,16 @@
 """Neighbors through faiss: as many of the true ones as asked for, at the least effort that finds them."""
 
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl._utils.validation import validate_parameters
+from pysldl.backend.row_norms import unit_vectors
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.exceptions import DataError, MissingDependencyError
-from pysldl.neighbors.exact import SPARE, ExactIndex, NeighborIndex, best_of_candidates, unit_vectors
+from pysldl.neighbors.exact import SPARE, NeighborIndex, best_of_candidates, index_of
 
 __all__ = ["FaissIndex"]
 
@@ -42,6 +45,13 @@ class FaissIndex(NeighborIndex):
         Cells (IVF) or candidates (HNSW) that a search looks at.
     recall_ : float
         Recall reached in the tuning.
+
+    Examples
+    --------
+    >>> vectors = np.random.default_rng(0).normal(size=(200, 8))
+    >>> index = FaissIndex("ivf", recall=0.9).fit(vectors).tune(5)  # doctest: +SKIP
+    >>> index.recall_ >= 0.9  # doctest: +SKIP
+    True
     """
 
     _saved_state = ("vectors_", "structure_", "effort_", "recall_")
@@ -53,11 +63,18 @@ class FaissIndex(NeighborIndex):
         self.recall = recall
         self.random_state = random_state
 
+    @staticmethod
+    def _parameter_constraints() -> dict[str, Any]:
+        from sklearn.utils._param_validation import Interval, StrOptions
+
+        return {
+            "kind": [StrOptions({"flat", "ivf", "hnsw"})],
+            "recall": [Interval(Real, 0, 1, closed="right")],
+            "random_state": ["random_state"],
+        }
+
     def fit(self, Z: Any, y: object = None) -> Self:
-        if self.kind not in ("flat", "ivf", "hnsw"):
-            raise DataError(f"kind must be 'flat', 'ivf' or 'hnsw', but is {self.kind!r}.")
-        if not 0 < self.recall <= 1:
-            raise DataError(f"recall must lie above 0 and at most at 1, but is {self.recall!r}.")
+        validate_parameters(self)
         faiss = _faiss()
         self.vectors_ = unit_vectors(Z)
         with fixed_order_blas():
@@ -72,9 +89,7 @@ class FaissIndex(NeighborIndex):
             return self
         k = min(k, len(self.vectors_) - 1)
         rows = self._generator().permutation(len(self.vectors_))[:TUNING_QUERIES]
-        exact = ExactIndex()
-        exact.vectors_ = self.vectors_
-        _, products = exact.nearest(self.vectors_[rows], k, exclude=rows)
+        _, products = index_of(self.vectors_).nearest(self.vectors_[rows], k, exclude=rows)
         # By similarity, not by number: of vectors that coincide, which is found makes no difference.
         enough = products[:, -1:] - 1e-6
         most = self._index.nlist if self.kind == "ivf" else MOST_EFFORT
@@ -106,7 +121,8 @@ class FaissIndex(NeighborIndex):
     def _generator(self) -> np.random.RandomState:
         from sklearn.utils import check_random_state  # not above: a model that only answers would wait for it
 
-        return check_random_state(self.random_state)
+        rng: np.random.RandomState = check_random_state(self.random_state)
+        return rng
 
     def _build(self, faiss: Any) -> Any:
         n_vectors, width = self.vectors_.shape

@@ -9,8 +9,9 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
-from pysldl.backend.inverted_index import search_inverted_index, top_terms
+from pysldl.backend.inverted_index import top_terms
 from pysldl.backend.row_norms import l2_normalize
+from pysldl.neighbors.inverted_index import InvertedIndex
 
 __all__ = ["LabelCentroids"]
 
@@ -30,11 +31,11 @@ class LabelCentroids(LightEstimator):
 
     Attributes
     ----------
-    postings_ : csr_array of shape (n_features, n_labels), float32
+    index_ : InvertedIndex
         For each feature the labels that have it among their heaviest.
     """
 
-    _saved_state = ("postings_",)
+    _saved_state = ("index_",)
 
     def __init__(self, n_terms: int = 16, label_terms: int = 32) -> None:
         self.n_terms = n_terms
@@ -42,30 +43,29 @@ class LabelCentroids(LightEstimator):
 
     def fit(self, X: sparse.csr_array, Y: sparse.csr_array) -> Self:
         """Add up the rows of every label: ``X`` of shape (n_samples, n_features), ``Y`` of (n_samples, n_labels)."""
-        self.postings_ = self._postings_of(X, Y)
+        self.index_ = self._index_of(X, Y)
         return self
 
     def updated(self, X: sparse.csr_array, Y: sparse.csr_array) -> "LabelCentroids":
         """Means for labels that had none, no more for those without rows, the others as they are; of all rows."""
-        n_features, n_known = self.postings_.shape
-        known = np.bincount(self.postings_.indices, minlength=Y.shape[1]) > 0
+        n_features, n_known = self.index_.postings_.shape
+        known = np.bincount(self.index_.postings_.indices, minlength=Y.shape[1]) > 0
         carried = np.bincount(Y.indices, minlength=Y.shape[1]) > 0
-        kept = sparse.csr_array(self.postings_ @ sparse.diags_array(carried[:n_known].astype(np.float32)))
+        kept = sparse.csr_array(self.index_.postings_ @ sparse.diags_array(carried[:n_known].astype(np.float32)))
         kept.eliminate_zeros()
         kept.resize((n_features, Y.shape[1]))
         new = np.flatnonzero(carried & ~known)
-        fresh = self._postings_of(X, sparse.csc_array(Y)[:, new]).tocoo()
+        fresh = self._index_of(X, sparse.csc_array(Y)[:, new]).postings_.tocoo()
         fresh = sparse.coo_array((fresh.data, (fresh.row, new[fresh.col])), shape=kept.shape)
         grown = copy(self)
-        grown.postings_ = as_int32_indices(sparse.csr_array(kept + fresh.tocsr(), dtype=np.float32))
+        grown.index_ = copy(self.index_)
+        grown.index_.postings_ = as_int32_indices(sparse.csr_array(kept + fresh.tocsr(), dtype=np.float32))
         return grown
 
     def candidates(self, X: sparse.csr_array, m: int) -> NDArray[np.int32]:
         """The m labels most like each row, best first, (n_rows, m); -1 where fewer share a term with it."""
-        queries = as_int32_indices(top_terms(X, self.n_terms))
-        return search_inverted_index(queries, self.postings_, m)[0]
+        return self.index_.nearest(X, m)[0]
 
-    def _postings_of(self, X: sparse.csr_array, Y: sparse.sparray) -> sparse.csr_array:
+    def _index_of(self, X: sparse.csr_array, Y: sparse.sparray) -> InvertedIndex:
         sums = sparse.csr_array(Y.T.astype(np.float32) @ top_terms(X, self.n_terms))
-        means = top_terms(l2_normalize(sums), self.label_terms)
-        return as_int32_indices(sparse.csr_array(means.T))
+        return InvertedIndex(self.n_terms, index_terms=self.label_terms).fit(l2_normalize(sums))

@@ -10,6 +10,7 @@ from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.inverted_index import search_inverted_index, top_terms
 from pysldl.backend.label_problems import LabelProblems
 from pysldl.backend.squared_hinge import fit_squared_hinge
+from pysldl.ranking.candidates import frequent_labels
 from pysldl.ranking.linear import LinearRanker
 
 __all__ = ["extend_ranker"]
@@ -64,9 +65,7 @@ def extend_ranker(
     if ranker.centroids_ is not None:
         grown.centroids_ = ranker.centroids_.updated(X, Y)
     grown.W_ = _with_rows(ranker.W_, W, new, Y.shape[1])
-    counts = np.bincount(Y.indices, minlength=Y.shape[1])
-    by_count = np.argsort(-counts, kind="stable")[: len(ranker.frequent_)]
-    grown.frequent_ = by_count[counts[by_count] > 0].astype(np.int32)
+    grown.frequent_ = frequent_labels(Y, len(ranker.frequent_))
     return grown
 
 

@@ -1,5 +1,6 @@
 """A linear ranker for the candidates that a decoder proposes."""
 
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -7,22 +8,29 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
+from pysldl._utils.validation import validate_parameters
 from pysldl.backend.candidate_scores import score_candidates
-from pysldl.backend.dispatch import has_numba, warn_no_numba
-from pysldl.backend.label_problems import LabelProblems, drop_duplicates, label_problems
-from pysldl.backend.squared_hinge import PLAIN_BYTES, PLAIN_ROWS, fit_squared_hinge
+from pysldl.backend.dispatch import warn_no_numba
+from pysldl.backend.label_problems import LabelProblems, label_problems
+from pysldl.backend.squared_hinge import fit_squared_hinge, squared_hinge_memory
+from pysldl.backend.topk import top_k_listed
 from pysldl.decoding.voting import argbest, quality
 from pysldl.exceptions import DataError
 from pysldl.metrics import inverse_propensity
+from pysldl.ranking.candidates import (
+    MOST_FREQUENT,
+    candidate_recall,
+    choose_frequent,
+    frequent_labels,
+    union_of_candidates,
+)
 from pysldl.ranking.centroids import LabelCentroids
 
 __all__ = ["LinearRanker"]
 
 VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0)
 FAINTEST_VOTE = 1e-3
-FREQUENT_TRIED, MOST_FREQUENT = (5, 10, 20), 40
-RECALL_SPARED = 0.005
-TYPICAL_TRIED, WORTH_TRYING = 25, 0.02
+CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
 REFIT_BELOW = 20_000
 
 
@@ -68,6 +76,17 @@ class LinearRanker(LightEstimator):
     vote_power_ : float
     candidate_recall_ : float
         Part of the held-out rows' labels that are among their candidates: no ranker can find more.
+
+    Examples
+    --------
+    Rows that have a feature have its label; the decoder offers every row all labels, with equal votes:
+
+    >>> X = sparse.csr_array(np.tile(np.eye(3, dtype=np.float32), (10, 1)))
+    >>> labels, votes = np.tile(np.arange(3, dtype=np.int32), (30, 1)), np.ones((30, 3), dtype=np.float32)
+    >>> ranker = LinearRanker(3, n_frequent=0).fit(X, X, labels, votes, np.random.RandomState(0))
+    >>> labels, scores = ranker.rank(X[[1]], labels[:1], votes[:1])
+    >>> int(labels[0, scores.argmax()])
+    1
     """
 
     _saved_state = (
@@ -79,8 +98,24 @@ class LinearRanker(LightEstimator):
         "vote_power_",
         "candidate_recall_",
     )
-    centroids_: LabelCentroids | None = None  # as in a model that an earlier version saved
-    n_centroid_candidates_ = 0
+    centroids_: LabelCentroids | None
+
+    @staticmethod
+    def _parameter_constraints() -> dict[str, Any]:
+        from sklearn.utils._param_validation import Interval
+
+        positive, some = [Interval(Integral, 1, None, closed="left")], [Interval(Integral, 0, None, closed="left")]
+        return {
+            "n_candidates": positive,
+            "n_frequent": [*some, None],
+            "n_centroid_candidates": [*some, None],
+            "C": [Interval(Real, 0, None, closed="neither")],
+            "propensity": ["array-like", None],
+            "max_epochs": positive,
+            "tol": [Interval(Real, 0, None, closed="neither")],
+            "min_weight": [Interval(Real, 0, None, closed="left")],
+            "held_out": positive,
+        }
 
     def __init__(
         self,
@@ -106,11 +141,8 @@ class LinearRanker(LightEstimator):
         self.held_out = held_out
 
     def check_parameters(self) -> None:
-        """An error where a parameter has a value that cannot be used."""
-        if not self.n_candidates >= 1:
-            raise DataError(f"n_candidates must be at least 1, but is {self.n_candidates!r}.")
-        if self.n_centroid_candidates is not None and not self.n_centroid_candidates >= 0:
-            raise DataError(f"n_centroid_candidates must be 0 or more, or None, but is {self.n_centroid_candidates!r}.")
+        """An error where a parameter has a value that cannot be used: before candidates are computed for nothing."""
+        validate_parameters(self)
         if self.propensity is not None and np.shape(self.propensity) != (2,):
             raise DataError(f"propensity must be two numbers, such as (0.55, 1.5), but is {self.propensity!r}.")
 
@@ -136,8 +168,11 @@ class LinearRanker(LightEstimator):
         self.check_parameters()
         warn_no_numba()
         held = rng.permutation(X.shape[0])[: max(1, min(self.held_out, X.shape[0] // 10))]
-        self.frequent_ = self._frequent(Y, labels[held], Y[held])
-        self._fit_means(X, Y, labels, held)
+        if self.n_frequent is None:
+            self.frequent_ = choose_frequent(Y, labels[held], Y[held])
+        else:
+            self.frequent_ = frequent_labels(Y, self.n_frequent)
+        self._fit_centroids(X, Y, labels, held)
         self.held_rows_ = held
         self.held_labels_, held_votes = self.expand_candidates(X[held], labels[held], votes[held])
         if self.centroids_ is not None:
@@ -145,55 +180,33 @@ class LinearRanker(LightEstimator):
         self._fit_classifiers(X, Y, label_problems(labels, Y, everywhere=self.frequent_, left_out=held))
         self.vote_power_ = self._best_power(X[held], Y[held], self.held_labels_, held_votes, self.cost_of_labels(Y))
         self.held_scores_ = self.scores(X[held], self.held_labels_, held_votes)
-        self.candidate_recall_ = _recall(self.held_labels_, Y[held])
+        self.candidate_recall_ = candidate_recall(self.held_labels_, Y[held])
         if X.shape[0] < REFIT_BELOW:
             self._fit_classifiers(X, Y, label_problems(labels, Y, everywhere=self.frequent_))
         return self
 
-    def _frequent(
-        self, Y: sparse.csr_array, held_labels: NDArray[np.int32], held_Y: sparse.csr_array
-    ) -> NDArray[np.int32]:
-        counts = np.bincount(Y.indices, minlength=Y.shape[1])
-        n_tried = MOST_FREQUENT if self.n_frequent is None else self.n_frequent
-        most = np.argsort(-counts, kind="stable")[:n_tried]
-        by_count = most[counts[most] > 0].astype(np.int32)
-        if self.n_frequent is not None:
-            return by_count
-
-        def recall_with(n: int) -> float:
-            return _recall(
-                drop_duplicates(np.hstack([held_labels, np.tile(by_count[:n], (len(held_labels), 1))])), held_Y
-            )
-
-        tries = [n for n in FREQUENT_TRIED if n < len(by_count)]
-        enough = recall_with(len(by_count)) - RECALL_SPARED
-        return by_count[: next((n for n in tries if recall_with(n) >= enough), len(by_count))]
-
-    def _fit_means(
+    def _fit_centroids(
         self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], held: NDArray[np.intp]
     ) -> None:
-        """The means of the labels, the rows ``held`` left out, if they are asked for or find what nothing else does."""
-        n_centroid_candidates = TYPICAL_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
+        """Centroids of the rows that are not ``held``, if they are asked for or find what nothing else does."""
+        n_candidates = CENTROIDS_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
         self.centroids_, self.n_centroid_candidates_ = None, 0
-        if n_centroid_candidates == 0:
+        if n_candidates == 0:
             return
-        means = LabelCentroids().fit(X, _without_labels(Y, held))
+        centroids = LabelCentroids().fit(X, _without_labels(Y, held))
         if self.n_centroid_candidates is None:
-            before = drop_duplicates(np.hstack([labels[held], self._everywhere(len(held))]))
-            after = drop_duplicates(np.hstack([before, means.candidates(X[held], n_centroid_candidates)]))
-            if _recall(after, Y[held]) < _recall(before, Y[held]) + WORTH_TRYING:
+            before = union_of_candidates(labels[held], self.frequent_)
+            after = union_of_candidates(before, centroids.candidates(X[held], n_candidates))
+            if candidate_recall(after, Y[held]) < candidate_recall(before, Y[held]) + WORTH_TRYING:
                 return
-        self.centroids_, self.n_centroid_candidates_ = means, n_centroid_candidates
-
-    def _everywhere(self, n_rows: int) -> NDArray[np.int32]:
-        return np.tile(self.frequent_, (n_rows, 1))
+        self.centroids_, self.n_centroid_candidates_ = centroids, n_candidates
 
     def expand_candidates(
         self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """Candidates with the typical and the most frequent labels added, each once; an added one has no vote."""
-        typical = [] if self.centroids_ is None else [self.centroids_.candidates(X, self.n_centroid_candidates_)]
-        extended = drop_duplicates(np.hstack([labels, *typical, self._everywhere(len(labels))]))
+        """Candidates with those of the centroids and the most frequent added, each once; an added one has no vote."""
+        alike = [] if self.centroids_ is None else [self.centroids_.candidates(X, self.n_centroid_candidates_)]
+        extended = union_of_candidates(labels, *alike, self.frequent_)
         return extended, np.pad(votes, ((0, 0), (0, extended.shape[1] - votes.shape[1])))
 
     def scores(self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -216,15 +229,11 @@ class LinearRanker(LightEstimator):
         del self.held_rows_, self.held_labels_, self.held_scores_
 
     def memory(self, n_samples: int, n_features: int) -> int:
-        """Bytes at the peak: candidates and votes, the rows of every label, and the dense vectors of every thread.
-
-        Without numba there are no threads, but the weights and rows of many labels at once.
-        """
+        """Bytes at the peak: candidates and votes, the rows of every label, and the work space of the classifiers."""
         width = self.n_candidates
         width += MOST_FREQUENT if self.n_frequent is None else self.n_frequent
-        width += TYPICAL_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
-        work_space = 16 * 9 * n_features if has_numba() else PLAIN_BYTES + 64 * PLAIN_ROWS
-        return 20 * n_samples * width + work_space
+        width += CENTROIDS_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
+        return 20 * n_samples * width + squared_hinge_memory(n_features)
 
     def _fit_classifiers(self, X: sparse.csr_array, Y: sparse.csr_array, problems: LabelProblems) -> None:
         self.W_, self.bias_ = fit_squared_hinge(
@@ -255,9 +264,9 @@ class LinearRanker(LightEstimator):
         linear = score_candidates(X, labels, self.W_, self.bias_)
 
         def of_power(power: float) -> float:
-            order = np.argsort(-_mixed(linear, votes, power), axis=1, kind="stable")[:, :5]
-            best = np.take_along_axis(labels, order, axis=1)
-            return quality(Y, _padded(best, 5), inv_propensity)
+            best = top_k_listed(labels, _mixed(linear, votes, power), 5)[0]
+            missing = ((0, 0), (0, 5 - best.shape[1]))
+            return quality(Y, np.pad(best, missing, constant_values=-1), inv_propensity)
 
         return argbest(VOTE_POWERS, of_power)
 
@@ -276,15 +285,3 @@ def _without_labels(Y: sparse.csr_array, rows: NDArray[np.integer]) -> sparse.cs
     kept = np.ones(Y.shape[0], dtype=Y.dtype)
     kept[rows] = 0
     return sparse.csr_array(sparse.diags_array(kept) @ Y)
-
-
-def _recall(labels: NDArray[np.int32], Y: sparse.csr_array) -> float:
-    """Part of the labels of ``Y`` that are among the candidates of their row."""
-    carried = np.zeros(labels.shape, dtype=bool)
-    for row, candidates in enumerate(labels):
-        carried[row] = np.isin(candidates, Y.indices[Y.indptr[row] : Y.indptr[row + 1]])
-    return float(carried.sum() / max(Y.nnz, 1))
-
-
-def _padded(labels: NDArray[np.int32], width: int) -> Any:
-    return np.pad(labels, ((0, 0), (0, max(0, width - labels.shape[1]))), constant_values=-1)

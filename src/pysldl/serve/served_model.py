@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.single_query import compile_loops
+from pysldl.backend.topk import top_k
 from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.inspection.label_map import make_map
 from pysldl.inspection.relations import LabelRelation, RelationFinder
 from pysldl.metrics.reliability import by_frequency
-from pysldl.metrics.topk import top_k
 from pysldl.persistence import Manifest, load_predictor, read_manifest
 from pysldl.serve import schemas
 from pysldl.serve.errors import ServiceError

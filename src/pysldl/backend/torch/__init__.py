@@ -1,5 +1,5 @@
-"""The heavy loops of the stages through torch, for a graphics card: each the twin of one that runs on the processor.
+"""The torch forms of the primitives: functions of the same name and arguments as in :mod:`pysldl.backend`.
 
-The functions take and give NumPy arrays. :func:`pysldl.backend.device.use_device` says when they are used, and only
-then is torch imported.
+They take and give NumPy arrays, or tensors where the caller keeps its arrays on the device. torch is imported inside
+:func:`pysldl.backend.device.use_device` only.
 """

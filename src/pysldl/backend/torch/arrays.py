@@ -5,27 +5,38 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import DTypeLike
 from scipy import sparse
 from torch import Tensor
 
-__all__ = ["as_csr", "as_tensor", "csr_of", "ranges", "segment_sums"]
+from pysldl.backend.device import current_device
+
+__all__ = ["as_csr", "as_tensor", "csr_of", "ranges", "segment_sums", "torch_type"]
 
 
-def as_tensor(array: Any, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """A dense array on the device."""
-    array = np.ascontiguousarray(array)
-    if not array.flags.writeable:  # torch warns of memory that it could change, such as that of a loaded model
-        array = array.copy()
-    return torch.from_numpy(array).to(device=device, dtype=dtype)
+def torch_type(dtype: DTypeLike) -> torch.dtype:
+    """The torch type of a NumPy type."""
+    found: torch.dtype = getattr(torch, np.dtype(dtype).name)
+    return found
 
 
-def as_csr(matrix: Any, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
+def as_tensor(array: Any, dtype: torch.dtype | None = None) -> Tensor:
+    """A dense array on the device in use."""
+    if not isinstance(array, Tensor):
+        array = np.ascontiguousarray(array)
+        if not array.flags.writeable:  # torch warns of memory that it could change, such as that of a loaded model
+            array = array.copy()
+        array = torch.from_numpy(array)
+    return array.to(device=current_device(), dtype=dtype)
+
+
+def as_csr(matrix: Any, dtype: torch.dtype = torch.float32) -> Tensor:
     """A sparse matrix on the device, with 32-bit indices, which the products are fastest with."""
     matrix = sparse.csr_array(matrix)
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
-    sizes = as_tensor(np.diff(matrix.indptr), device, torch.int64)
-    return csr_of(sizes, as_tensor(matrix.indices, device), as_tensor(matrix.data, device, dtype), matrix.shape[1])
+    sizes = as_tensor(np.diff(matrix.indptr), torch.int64)
+    return csr_of(sizes, as_tensor(matrix.indices), as_tensor(matrix.data, dtype), matrix.shape[1])
 
 
 def csr_of(sizes: Tensor, columns: Tensor, values: Tensor, n_columns: int) -> Tensor:

@@ -1,6 +1,8 @@
-"""The ranker's classifiers on the device: Newton steps for many labels at once, and scores of candidates."""
+"""The ranker's classifiers on the device: Newton's method on the squared hinge, for many labels at once.
 
-from typing import Any
+The problems of many labels are one: a sparse matrix with a row for every pair of a label and one of its rows, and a
+column for every feature of every label. Each label has step lengths of its own.
+"""
 
 import numpy as np
 import torch
@@ -8,9 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.backend.torch.arrays import as_csr, as_tensor, csr_of, ranges, segment_sums
+from pysldl.backend.label_problems import LabelProblems
+from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM
+from pysldl.backend.torch.arrays import as_tensor, csr_of, ranges
 
-__all__ = ["classifiers", "linear_scores"]
+__all__ = ["solve_squared_hinge"]
 
 VALUES_AT_ONCE = 1 << 26
 CG_STEPS = 10
@@ -18,44 +22,17 @@ INEXACT = 0.1
 LINE_STEPS = 5
 
 
-def classifiers(
-    device: torch.device,
+def solve_squared_hinge(
     X: sparse.csr_array,
-    indptr: NDArray[np.int64],
-    signed_rows: NDArray[np.int32],
-    *,
+    problems: LabelProblems,
     C: float,
     positive_weight: NDArray[np.float32],
-    max_steps: int,
+    max_epochs: int,
     tol: float,
     min_weight: float,
-    bias_center: float,
-    bias_freedom: float,
 ) -> tuple[sparse.csr_array, NDArray[np.float32], int]:
-    """What :func:`~pysldl.backend.squared_hinge.fit_squared_hinge` minimizes, to the same tolerance.
-
-    The problems of many labels are one: a sparse matrix with a row for every pair of a label and one of its rows, and a
-    column for every feature of every label. Newton's method on the squared hinge, each label with step lengths
-    of its own.
-
-    Parameters
-    ----------
-    X : csr_array of shape (n_samples, n_features), float32
-    indptr, signed_rows : ndarrays
-        The rows of every label, see :class:`~pysldl.backend.label_problems.LabelProblems`.
-    max_steps, tol : int, float
-        A label takes Newton steps until the optimality conditions of its rows hold to within ``tol``, at most so many.
-    bias_center, bias_freedom : float
-        The penalty of a bias b is ``(b - center)² / (2 freedom)``.
-
-    Returns
-    -------
-    W : csr_array of shape (n_labels, n_features)
-    bias : ndarray of shape (n_labels,)
-    n_open : int
-        Labels that did not converge.
-    """
-    n_labels, n_features = len(indptr) - 1, X.shape[1]
+    n_labels, n_features = len(problems.indptr) - 1, X.shape[1]
+    indptr, signed_rows = problems
     bias = np.full(n_labels, -1.0, dtype=np.float32)
     positive = np.add.reduceat(np.append(signed_rows >= 0, False), np.minimum(indptr[:-1], len(signed_rows)))
     sizes = np.diff(indptr)
@@ -65,16 +42,14 @@ def classifiers(
     stored = np.diff(X.indptr)[np.where(signed_rows >= 0, signed_rows, ~signed_rows)] + 1
     cost = np.concatenate([[0], np.cumsum(stored)])
     cost = cost[indptr[1:]] - cost[indptr[:-1]]
-    matrix = _Matrix(X, device)
+    matrix = _Matrix(X)
     labels_found, columns_found, values_found, n_open = [], [], [], 0
     for group in _groups(mixed, cost):
         costs = (C, C * positive_weight[group])
-        w, label, column, open_here = _fit_group(
-            matrix, group, indptr, signed_rows, costs, bias_center, bias_freedom, max_steps, tol
-        )
+        w, label, column, open_here = _fit_group(matrix, group, indptr, signed_rows, costs, max_epochs, tol)
         n_open += open_here
         is_bias = column == n_features
-        bias[group[label[is_bias]]] = bias_center + np.sqrt(bias_freedom) * w[is_bias]
+        bias[group[label[is_bias]]] = BIAS_CENTER + np.sqrt(BIAS_FREEDOM) * w[is_bias]
         kept = ~is_bias & (np.abs(w) >= min_weight) & (w != 0)
         labels_found.append(group[label[kept]])
         columns_found.append(column[kept])
@@ -91,34 +66,13 @@ def classifiers(
     return W, bias, n_open
 
 
-def linear_scores(
-    device: torch.device, X: sparse.csr_array, labels: NDArray[np.integer], W: sparse.csr_array, bias: NDArray[Any]
-) -> NDArray[np.float32]:
-    """As :func:`~pysldl.backend.candidate_scores.score_candidates`."""
-    starts, columns = as_tensor(W.indptr, device, torch.int64), as_tensor(W.indices, device, torch.int64)
-    values, biases = as_tensor(W.data, device, torch.float32), as_tensor(bias, device, torch.float32)
-    scores = np.full(labels.shape, -np.inf, dtype=np.float32)
-    block = max(1, VALUES_AT_ONCE // max(X.shape[1], labels.shape[1] * max(1, W.nnz // max(W.shape[0], 1))))
-    for start in range(0, len(labels), block):
-        rows = slice(start, start + block)
-        x = as_csr(X[rows], device).to_dense()
-        row, slot = np.nonzero(labels[rows] >= 0)
-        label = as_tensor(labels[rows][row, slot], device, torch.int64)
-        sizes = starts[label + 1] - starts[label]
-        places = ranges(starts[label], sizes)
-        own = torch.repeat_interleave(as_tensor(row, device, torch.int64), sizes)
-        total = segment_sums(x[own, columns[places]] * values[places], sizes) + biases[label]
-        scores[rows][row, slot] = total.cpu().numpy()
-    return scores
-
-
 class _Matrix:
     """A CSR matrix on the device, as its three arrays."""
 
-    def __init__(self, X: sparse.csr_array, device: torch.device) -> None:
-        self.device, self.n_columns = device, X.shape[1]
-        self.starts, self.columns = (as_tensor(a, device, torch.int64) for a in (X.indptr, X.indices))
-        self.values = as_tensor(X.data, device, torch.float32)
+    def __init__(self, X: sparse.csr_array) -> None:
+        self.n_columns = X.shape[1]
+        self.starts, self.columns = (as_tensor(a, torch.int64) for a in (X.indptr, X.indices))
+        self.values = as_tensor(X.data, torch.float32)
 
 
 def _groups(labels: NDArray[np.int64], cost: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -135,8 +89,6 @@ def _fit_group(
     indptr: NDArray[np.int64],
     signed_rows: NDArray[np.int32],
     costs: tuple[float, NDArray[np.float32]],
-    bias_center: float,
-    bias_freedom: float,
     max_steps: int,
     tol: float,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], int]:
@@ -145,9 +97,9 @@ def _fit_group(
     The column behind the last feature is the bias. ``costs``: of an error on a row that does not have the label, and,
     label by label, on one that has.
     """
-    device = X.device
-    first, sizes = (as_tensor(a, device, torch.int64) for a in (indptr[group], np.diff(indptr)[group]))
-    signed = as_tensor(signed_rows[: indptr[group[-1] + 1]], device, torch.int64)[ranges(first, sizes)]
+    device = X.values.device
+    first, sizes = (as_tensor(a, torch.int64) for a in (indptr[group], np.diff(indptr)[group]))
+    signed = as_tensor(signed_rows[: indptr[group[-1] + 1]], torch.int64)[ranges(first, sizes)]
     sign = torch.where(signed >= 0, 1.0, -1.0)
     row = torch.where(signed >= 0, signed, ~signed)
     label = torch.repeat_interleave(torch.arange(len(group), device=device), sizes)
@@ -159,15 +111,15 @@ def _fit_group(
     everyone = torch.arange(len(row), device=device)
     key = torch.cat([label[pair] * width + X.columns[places], label * width + X.n_columns])
     pair = torch.cat([pair, everyone])
-    value = torch.cat([X.values[places], torch.full((len(row),), bias_freedom**0.5, device=device)])
+    value = torch.cat([X.values[places], torch.full((len(row),), BIAS_FREEDOM**0.5, device=device)])
     del places
     keys, column = torch.unique(key, return_inverse=True)
     del key
     owner = keys // width
     A = _Pairs(pair, column, value, len(row), len(keys))
     del pair, column, value
-    C = torch.where(sign > 0, as_tensor(costs[1], device, torch.float32)[label], costs[0])
-    w, n_open = _newton(A, _Sums(owner, len(group)), _Sums(label, len(group)), sign, C, bias_center, max_steps, tol)
+    C = torch.where(sign > 0, as_tensor(costs[1], torch.float32)[label], costs[0])
+    w, n_open = _newton(A, _Sums(owner, len(group)), _Sums(label, len(group)), sign, C, max_steps, tol)
     return w.cpu().numpy(), owner.cpu().numpy(), (keys % width).cpu().numpy(), n_open
 
 
@@ -202,7 +154,7 @@ class _Sums:
 
 
 def _newton(
-    A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: Tensor, center: float, max_steps: int, tol: float
+    A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: Tensor, max_steps: int, tol: float
 ) -> tuple[Tensor, int]:
     """``min ‖w‖²/2 + sum C max(0, 1 - y (A w + center))²`` for every label, and how many labels did not converge.
 
@@ -210,7 +162,7 @@ def _newton(
     converged stays where it is while others go on.
     """
     w = torch.zeros(len(weights.owner), device=sign.device)
-    margin = center * sign  # y (A w + center)
+    margin = BIAS_CENTER * sign  # y (A w + center)
     for step_number in range(max_steps + 1):
         short = (1.0 - margin).clamp_min(0.0)
         gradient = w - 2.0 * A.transposed_times(C * sign * short)

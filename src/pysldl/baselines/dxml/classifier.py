@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.progress import ProgressCallback
-from pysldl.backend.torch.threads import single_threaded_torch
+from pysldl.backend.threads import single_threaded_torch
 from pysldl.baselines.dxml.deepwalk import deepwalk
 from pysldl.baselines.euclidean_neighbors import euclidean_neighbors
 from pysldl.baselines.torch_training.classifier import Clip, OptimizerName, Scaling, TorchClassifier

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize as normalize_rows
 
 from pysldl.backend.threads import matmul
+from pysldl.backend.topk import top_k_dense
 from pysldl.mapping import RidgeMapping
-from pysldl.metrics.topk import top_k_dense
 
 __all__ = ["LocalEmbedding", "factorize", "label_neighbors"]
 

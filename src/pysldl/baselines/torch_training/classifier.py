@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import ProgressCallback
-from pysldl.backend.torch.threads import single_threaded_torch
+from pysldl.backend.threads import single_threaded_torch
+from pysldl.backend.topk import top_k
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.loop import AdaptiveClipping, FixedClipping, Objective, Outcome, TrainingLoop
 from pysldl.baselines.torch_training.validation import SELECTIONS, in_row_blocks
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.calibration import LABELS_PER_ROW, ScoreCalibration
 from pysldl.exceptions import DataError, MissingDependencyError
-from pysldl.metrics.topk import top_k
 
 if TYPE_CHECKING:
     from torch import Tensor, device, nn

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pysldl.backend.threads import n_threads, parallel_map
-from pysldl.backend.torch.threads import one_torch_thread
+from pysldl.backend.threads import n_threads, one_torch_thread, parallel_map
 from pysldl.baselines.torch_training.classifier import label_slices
 from pysldl.exceptions import DataError
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from pysldl.backend.dispatch import has_numba
-from pysldl.backend.torch.threads import one_torch_thread
+from pysldl.backend.threads import one_torch_thread
 
 VARIABLE = "OMP_NUM_THREADS"
 

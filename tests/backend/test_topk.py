@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix, random_array
 
+from pysldl.backend import topk
+from pysldl.backend.topk import top_k, top_k_dense, top_k_sparse
 from pysldl.exceptions import DataError
-from pysldl.metrics import topk
-from pysldl.metrics.topk import top_k, top_k_dense, top_k_sparse
 
 reproducible = settings(derandomize=True, deadline=None, database=None, max_examples=200)
 

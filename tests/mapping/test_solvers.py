@@ -8,7 +8,7 @@ from scipy import sparse
 
 from pysldl.experiments.run.single_thread import one_thread
 from pysldl.mapping import RidgeMapping
-from pysldl.mapping.solver_cost import choose_solver, solver_seconds
+from pysldl.mapping.solvers import choose_solver, solver_seconds
 
 
 def test_the_factor_for_few_features_and_iteration_for_many():

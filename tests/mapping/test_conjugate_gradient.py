@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import linalg, sparse
 
-from pysldl.mapping.deflation import deflation_directions
-from pysldl.mapping.solvers import Design, conjugate_gradients, preconditioner
+from pysldl.backend.design_matrix import design_matrix
+from pysldl.mapping.solvers.conjugate_gradient import deflation_directions, ridge_steps
 
 ALPHA = 0.5
 
@@ -22,12 +22,13 @@ def texts():
 
 def test_the_same_solution_in_fewer_steps(texts):
     X, Z = texts
-    design = Design(X, None)
+    design = design_matrix(X)
     B = design.transposed_times(Z)
     goal = 1e-4 * np.linalg.norm(B, axis=0)
-    leading = deflation_directions(design, ALPHA, preconditioner(design, ALPHA).astype(np.float32), 16)
-    plain, n_plain, _ = conjugate_gradients(design, B, ALPHA, goal, max_iter=500)
-    found, n_found, _ = conjugate_gradients(design, B, ALPHA, goal, max_iter=500, leading=leading)
+    scale = (1 / (design.column_squares() + ALPHA)).astype(np.float32)
+    deflation = deflation_directions(design, ALPHA, scale, 16)
+    plain, n_plain, _ = ridge_steps(design, B, ALPHA, goal, 500)
+    found, n_found, _ = ridge_steps(design, B, ALPHA, goal, 500, deflation=deflation)
     exact = linalg.solve((X.T @ X).toarray() + ALPHA * np.eye(300), B, assume_a="pos")
     for W in (plain, found):
         assert np.linalg.norm(W - exact) < 1e-3 * np.linalg.norm(exact)
@@ -37,8 +38,8 @@ def test_the_same_solution_in_fewer_steps(texts):
 def test_the_correction_is_the_inverse_along_its_directions(texts):
     """Along every direction the corrected operator has one and the same eigenvalue, the smallest of theirs."""
     X, _ = texts
-    design = Design(X.astype(np.float64), None)
-    scale = preconditioner(design, ALPHA)
+    design = design_matrix(X.astype(np.float64))
+    scale = 1 / (design.column_squares() + ALPHA)
     leading = deflation_directions(design, ALPHA, scale, 4)
     A = (X.T @ X).toarray().astype(np.float64) + ALPHA * np.eye(300)
     P = np.diag(scale) + leading.V @ (leading.gain * leading.V.T)

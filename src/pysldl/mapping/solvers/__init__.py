@@ -1,12 +1,29 @@
-"""Which solver will be done first, from the size of the problem alone."""
+"""Three ways to the same W, the minimizer of ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10), and which one will be done first."""
 
-__all__ = ["choose_solver", "solver_seconds"]
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Solution", "choose_solver", "solver_seconds"]
 
 # Seconds of one core for 1e9 multiply-adds, measured on two x86 cores: BLAS in double precision, a scattered sum into a
 # sparse product, a dense row of single precision fetched for every stored value, and one pass over the CG's vectors.
 DENSE, SCATTERED, FETCHED, VECTOR = 0.04, 4.0, 0.25, 2.0
 STEPS = 40
 LARGEST_FACTOR = 2 << 30
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Weights (n_features, n_components), the leverage of the rows that were asked for, the steps it took, and the
+    length of the residual against that of the right-hand side."""
+
+    W: NDArray[Any]
+    leverage: NDArray[np.floating] | None = None
+    n_iter: int = 1
+    left: float = 0.0
 
 
 def solver_seconds(n_samples: int, n_features: int, n_nonzeros: int, n_targets: int) -> dict[str, float]:

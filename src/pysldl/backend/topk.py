@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, issparse
 
 from pysldl.exceptions import DataError
 
-__all__ = ["check_k", "top_k", "top_k_dense", "top_k_sparse"]
+__all__ = ["check_k", "drop_duplicates", "top_k", "top_k_dense", "top_k_listed", "top_k_or_zero", "top_k_sparse"]
 
 # Scores handled at once: 2 MB in float64, so that a block and its temporaries stay in the cache.
 _BLOCK_SIZE = 2**18
@@ -23,7 +23,7 @@ TopK = tuple[NDArray[np.int64], NDArray[Any]]
 
 
 def top_k(scores: Any, k: int) -> TopK:
-    """Return the k best labels of every row of a dense or sparse score matrix.
+    """The k best labels of every row of a dense or sparse score matrix.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def top_k(scores: Any, k: int) -> TopK:
     Examples
     --------
     >>> from scipy.sparse import csr_array
-    >>> from pysldl.metrics.topk import top_k
+    >>> from pysldl.backend.topk import top_k
     >>> labels, scores = top_k(csr_array([[0.0, 0.2, 0.9], [0.0, 0.0, 0.4]]), k=2)
     >>> labels
     array([[ 2,  1],
@@ -51,29 +51,54 @@ def top_k(scores: Any, k: int) -> TopK:
     return top_k_sparse(scores, k) if issparse(scores) else top_k_dense(scores, k)
 
 
-def top_k_dense(scores: ArrayLike, k: int) -> TopK:
-    """Return the k best labels of every row of a dense score matrix.
+def top_k_or_zero(scores: Any, k: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """As :func:`top_k`, with 0 beside a label of -1, in 32 bits each: what votes and sums of products are."""
+    labels, best = top_k(scores, k)
+    return labels.astype(np.int32), np.where(labels < 0, 0.0, best).astype(np.float32)
+
+
+def top_k_listed(numbers: NDArray[Any], values: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The k largest values among a few that are listed for every row, largest first, of equals the first listed.
 
     Parameters
     ----------
-    scores : array-like of shape (n_samples, n_labels)
-        Higher is better; an entry of -inf is never picked.
+    numbers : ndarray of shape (n_rows, n_listed)
+        What the values belong to; -1 for none.
+    values : ndarray of shape (n_rows, n_listed)
     k : int
-        Number of labels a row, at least 1.
 
     Returns
     -------
-    labels, scores : ndarrays of shape (n_samples, k)
-        As :func:`top_k`; the scores keep the input's floating dtype.
+    numbers, values : ndarrays of shape (n_rows, min(k, n_listed))
+        -1 and -inf behind the last.
 
     Examples
     --------
-    >>> from pysldl.metrics.topk import top_k_dense
-    >>> labels, scores = top_k_dense([[0.5, 0.1, 0.5], [0.0, 0.3, 0.2]], k=2)
-    >>> labels
-    array([[0, 2],
-           [1, 2]])
+    >>> top_k_listed(np.array([[7, -1, 3]]), np.array([[0.5, 0.9, 0.5]]), 3)
+    (array([[ 7,  3, -1]]), array([[ 0.5,  0.5, -inf]]))
     """
+    values = np.where(numbers < 0, values.dtype.type(-np.inf), values)
+    order = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(numbers, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def drop_duplicates(listed: NDArray[Any]) -> NDArray[Any]:
+    """Lists of shape (n_rows, m), from any number of sources side by side, with -1 in place of every repetition.
+
+    Examples
+    --------
+    >>> drop_duplicates(np.array([[3, 1, 3, -1, 1]]))
+    array([[ 3,  1, -1, -1, -1]])
+    """
+    order = np.argsort(listed, axis=1, kind="stable")
+    ascending = np.take_along_axis(listed, order, axis=1)
+    repeated = np.zeros(listed.shape, dtype=np.bool_)
+    np.put_along_axis(repeated, order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
+    return np.where(repeated, listed.dtype.type(-1), listed)
+
+
+def top_k_dense(scores: ArrayLike, k: int) -> TopK:
+    """:func:`top_k` of a dense score matrix, of shape (n_samples, n_labels); an entry of -inf is never picked."""
     dense = np.asarray(scores)
     _check_request(dense, k)
     n_rows, n_labels = dense.shape
@@ -93,35 +118,10 @@ def top_k_dense(scores: ArrayLike, k: int) -> TopK:
 
 
 def top_k_sparse(scores: Any, k: int) -> TopK:
-    """Return the k best stored labels of every row of a sparse score matrix.
+    """:func:`top_k` of a sparse score matrix, of shape (n_samples, n_labels).
 
-    Parameters
-    ----------
-    scores : sparse matrix or array of shape (n_samples, n_labels)
-        Higher is better. Stored entries are the candidates, negative ones and stored zeros
-        among them; what is not stored is never picked.
-    k : int
-        Number of labels a row, at least 1.
-
-    Returns
-    -------
-    labels, scores : ndarrays of shape (n_samples, k)
-        As :func:`top_k`; the scores keep the input's floating dtype.
-
-    Notes
-    -----
-    Memory beyond the result is bounded by a block of 2^18 scores, or by the longest
-    row where that is longer; ``n_labels`` plays no part.
-
-    Examples
-    --------
-    >>> from scipy.sparse import csr_array
-    >>> from pysldl.metrics.topk import top_k_sparse
-    >>> labels, scores = top_k_sparse(csr_array([[0.0, -0.2, 0.0, -0.1]]), k=3)
-    >>> labels
-    array([[ 3,  1, -1]])
-    >>> scores
-    array([[-0.1, -0.2, -inf]])
+    Stored entries are the candidates, negative ones and stored zeros among them; what is not stored is never picked.
+    Memory beyond the result is bounded by a block of 2^18 scores, or by the longest row where that is longer.
     """
     _check_request(scores, k)
     sparse = scores if isinstance(scores, csr_array) else csr_array(scores)

@@ -1,0 +1,59 @@
+"""Products added up in an array of all indexed rows, of which only those met are looked at."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pysldl.backend.numba.heap import pop_sorted, push
+from pysldl.backend.numba.parts import concatenate_parts
+
+__all__ = ["search_inverted_index"]
+
+
+def search_inverted_index(
+    queries: Any, postings: Any, k: int, exclude: NDArray[np.integer] | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    left_out = np.full(queries.shape[0], -1, dtype=np.int64) if exclude is None else np.asarray(exclude, np.int64)
+    return concatenate_parts(
+        _search, queries.shape[0], queries.indptr, queries.indices, queries.data,
+        postings.indptr, postings.indices, postings.data, postings.shape[1], k, left_out,
+    )  # fmt: skip
+
+
+@njit(nogil=True, cache=True)
+def _search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):
+    rows = np.full((stop - start, k), -1, np.int32)
+    products = np.zeros((stop - start, k), np.float32)
+    total = np.zeros(n_rows, np.float32)
+    met = np.empty(n_rows + 1, np.uint32)
+    nothing = np.float32(0.0)
+    heap_value = np.empty(k, np.float32)
+    heap_row = np.empty(k, np.int32)
+    for query in range(start, stop):
+        n_met = 0
+        for at in range(qp[query], qp[query + 1]):
+            value = qd[at]
+            for place in range(np.uint64(pp[qi[at]]), np.uint64(pp[qi[at] + 1])):
+                # No branch in here: whether a row was met before cannot be foreseen, and a wrong guess costs more
+                # than all the rest.
+                row = np.uint32(pi[place])
+                before = total[row]
+                met[min(n_met, n_rows)] = row
+                n_met += int(before == nothing)
+                total[row] = before + value * pd[place]
+        if n_met > n_rows:  # sums that came back to nothing were met again
+            n_met = n_rows
+            met[:n_rows] = np.arange(n_rows)
+        size, worst, skipped = 0, np.float32(1e-30), np.uint32(left_out[query])
+        for at in range(n_met):
+            row = met[at]
+            value = total[row]
+            total[row] = nothing
+            if value >= worst and row != skipped:
+                size = push(heap_value, heap_row, size, value, np.int32(row))
+                if size == k:
+                    worst = heap_value[0]
+        pop_sorted(heap_value, heap_row, size, products[query - start], rows[query - start])
+    return rows, products

@@ -1,0 +1,43 @@
+"""Two passes over the candidates: one counts the rows of every label, one writes them."""
+
+import numpy as np
+from numba import njit
+
+__all__ = ["group_rows_by_label"]
+
+
+@njit(nogil=True, cache=True)
+def group_rows_by_label(candidates, everywhere, yp, yi, n_labels, kept):
+    n_samples, m = candidates.shape
+    indptr = np.zeros(n_labels + 1, np.int64)
+    place = np.zeros(0, np.int64)
+    rows = np.zeros(0, np.int32)
+    seen = np.empty(n_labels, np.int32)  # the last row that met the label
+    for counting in (True, False):
+        seen[:] = -1
+        for row in range(n_samples):
+            if not kept[row]:
+                continue
+            for at in range(yp[row], yp[row + 1]):
+                label = yi[at]
+                seen[label] = row
+                if counting:
+                    indptr[label + 1] += 1
+                else:
+                    rows[place[label]] = row
+                    place[label] += 1
+            for slot in range(m + len(everywhere)):
+                label = candidates[row, slot] if slot < m else everywhere[slot - m]
+                if label < 0 or seen[label] == row:
+                    continue
+                seen[label] = row
+                if counting:
+                    indptr[label + 1] += 1
+                else:
+                    rows[place[label]] = ~row
+                    place[label] += 1
+        if counting:
+            indptr = np.cumsum(indptr)
+            place = indptr[:-1].copy()
+            rows = np.empty(indptr[-1], np.int32)
+    return indptr, rows

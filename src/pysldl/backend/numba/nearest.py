@@ -1,0 +1,112 @@
+"""Selection by a heap, and sums over the terms of one pair after the other."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.backend.numba.heap import pop_sorted, push
+from pysldl.backend.numba.parts import concatenate_parts
+from pysldl.backend.threads import parallel_for
+
+__all__ = ["largest", "pair_distances", "pair_products"]
+
+
+def largest(
+    values: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    without = np.full(len(values), -1, np.int64) if exclude is None else np.asarray(exclude, np.int64)
+    return concatenate_parts(_largest, len(values), values, k, without)
+
+
+def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float32]:
+    if sparse.issparse(V):
+        arguments = (Q.indptr, Q.indices, Q.data, Q.shape[1], rows, V.indptr, V.indices, V.data)
+        return np.concatenate(parallel_for(_sparse_products, len(rows), *arguments))
+    return np.concatenate(parallel_for(_dense_products, len(rows), Q, rows, V))
+
+
+def pair_distances(Q: NDArray[np.float64], rows: NDArray[np.integer], V: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.concatenate(parallel_for(_distances, len(rows), Q, rows, V))
+
+
+@njit(nogil=True, cache=True)
+def _largest(start, stop, values, k, exclude):
+    columns = np.empty((stop - start, k), np.int32)
+    found = np.empty((stop - start, k), np.float32)
+    heap_value, heap_column = np.empty(k, np.float32), np.empty(k, np.int32)
+    for row in range(start, stop):
+        size, worst = 0, np.float32(-np.inf)
+        for column in range(values.shape[1]):
+            value = values[row, column]
+            # Columns come in order, so of equals the first stay.
+            if (size == k and value <= worst) or column == exclude[row]:
+                continue
+            size = push(heap_value, heap_column, size, value, np.int32(column))
+            if size == k:
+                worst = heap_value[0]
+        pop_sorted(heap_value, heap_column, size, found[row - start], columns[row - start])
+    return columns, found
+
+
+@njit(nogil=True, cache=True)
+def _sparse_products(start, stop, qp, qi, qd, width, rows, vp, vi, vd):
+    m = rows.shape[1]
+    products = np.zeros((stop - start, m), np.float32)
+    x = np.zeros(width, np.float64)
+    for query in range(start, stop):
+        for at in range(qp[query], qp[query + 1]):
+            x[qi[at]] = qd[at]
+        for slot in range(m):
+            row = rows[query, slot]
+            if row >= 0:
+                total = 0.0
+                for at in range(vp[row], vp[row + 1]):
+                    total += x[vi[at]] * vd[at]
+                products[query - start, slot] = total
+        for at in range(qp[query], qp[query + 1]):
+            x[qi[at]] = 0
+    return products
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _dense_products(start, stop, Q, rows, V):
+    m, width = rows.shape[1], Q.shape[1]
+    products = np.zeros((stop - start, m), np.float32)
+    for query in range(start, stop):
+        q = Q[query]
+        for slot in range(m):
+            row = rows[query, slot]
+            if row >= 0:
+                v = V[row]
+                total = 0.0
+                for j in range(width):
+                    total += np.float64(q[j]) * np.float64(v[j])
+                products[query - start, slot] = total
+    return products
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _distances(start, stop, Q, rows, V):
+    m, width = rows.shape[1], Q.shape[1]
+    distances = np.full((stop - start, m), np.inf)
+    for query in range(start, stop):
+        q = Q[query]
+        size = 0.0
+        for j in range(width):
+            size += q[j] * q[j]
+        for slot in range(m):
+            row = rows[query, slot]
+            if row < 0:
+                continue
+            v = V[row]
+            total, other = 0.0, 0.0
+            for j in range(width):
+                value = np.float64(v[j])
+                difference = value - q[j]
+                total += difference * difference
+                other += value * value
+            distances[query - start, slot] = 0.5 * total if size > 0 and other > 0 else 1.0
+    return distances

@@ -1,0 +1,45 @@
+"""The k largest of every row on the device."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["BLOCK_BYTES", "Found", "concatenate_found", "largest_nonnegative", "pad_found"]
+
+BLOCK_BYTES = 1 << 29
+
+Found = tuple[NDArray[np.int32], NDArray[np.float32]]
+
+
+def largest_nonnegative(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest of every row without negative numbers, of equals the lower column.
+
+    The bits of a number that is not negative are ordered as it is; the column fills the bits below.
+    """
+    n_columns = values.shape[1]
+    columns = torch.arange(n_columns - 1, -1, -1, device=values.device)
+    keys = (values.view(torch.int32).to(torch.int64) << 32) | columns
+    best, _ = torch.topk(keys, k, dim=1)
+    chosen = n_columns - 1 - (best & 0xFFFFFFFF)
+    return chosen.to(torch.int32), (best >> 32).to(torch.int32).view(torch.float32)
+
+
+def concatenate_found(found: list[tuple[Tensor, Tensor]], k: int) -> Found:
+    if not found:
+        return np.empty((0, k), dtype=np.int32), np.empty((0, k), dtype=np.float32)
+    return (
+        np.concatenate([columns.cpu().numpy() for columns, _ in found]),
+        np.concatenate([values.cpu().numpy() for _, values in found]),
+    )
+
+
+def pad_found(found: Found, k: int) -> Found:
+    """Columns padded to k; -1 and 0 where the value is not above 0."""
+    columns, values = found
+    none = values <= 0
+    missing = ((0, 0), (0, k - values.shape[1]))
+    return (
+        np.pad(np.where(none, np.int32(-1), columns), missing, constant_values=-1),
+        np.pad(np.where(none, np.float32(0.0), values), missing),
+    )

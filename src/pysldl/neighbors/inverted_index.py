@@ -1,0 +1,73 @@
+"""Nearest neighbors by inner product of sparse rows, found through the features that they share."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl._utils.light_estimator import LightEstimator
+from pysldl.backend.dispatch import as_int32_indices
+from pysldl.backend.inverted_index import search_inverted_index, top_terms
+
+__all__ = ["InvertedIndex"]
+
+
+class InvertedIndex(LightEstimator):
+    """For each feature the rows that have it: a search touches the rows that share a heavy term with the query.
+
+    Parameters
+    ----------
+    n_terms : int
+        Heaviest terms of a query that are looked up: more cost more and find a little more.
+    index_terms : int or None
+        Heaviest terms of every row that are indexed; None for all. Fewer make the index smaller and the search faster.
+
+    Attributes
+    ----------
+    postings_ : csr_array of shape (n_features, n_rows), float32
+        The indexed rows, transposed.
+
+    Examples
+    --------
+    >>> index = InvertedIndex().fit(sparse.csr_array([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]]))
+    >>> index.nearest(sparse.csr_array([[0.0, 1.0, 0.0]]), k=2)
+    (array([[ 0, -1]], dtype=int32), array([[0.8, 0. ]], dtype=float32))
+    """
+
+    _saved_state = ("postings_",)
+    postings_: Any
+
+    def __init__(self, n_terms: int = 20, *, index_terms: int | None = None) -> None:
+        self.n_terms = n_terms
+        self.index_terms = index_terms
+
+    def fit(self, X: Any, y: object = None) -> Self:
+        """Index the rows of ``X``, of shape (n_rows, n_features)."""
+        self.postings_ = self._postings_of(X)
+        return self
+
+    def extend(self, X: Any) -> Self:
+        """Index further rows behind the present ones, as a fit to all would."""
+        self.postings_ = as_int32_indices(sparse.hstack([self.postings_, self._postings_of(X)], format="csr"))
+        return self
+
+    def nearest(
+        self, X: Any, k: int, *, exclude: NDArray[np.integer] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The k rows with the largest inner product with the heaviest terms of each query, and the products.
+
+        Returns are those of :func:`~pysldl.backend.inverted_index.search_inverted_index`: -1 and 0 for none.
+        """
+        queries = as_int32_indices(top_terms(_float32(X), self.n_terms))
+        return search_inverted_index(queries, self.postings_, k, exclude)
+
+    def _postings_of(self, X: Any) -> sparse.csr_array:
+        rows = _float32(X)
+        if self.index_terms is not None:
+            rows = top_terms(rows, self.index_terms)
+        return as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
+
+
+def _float32(X: Any) -> sparse.csr_array:
+    return sparse.csr_array(X if sparse.issparse(X) else np.atleast_2d(X), dtype=np.float32)

@@ -1,0 +1,63 @@
+"""Which labels a ranker looks at: those of the decoder, those a row is like, and the most frequent ones, each once."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.backend.topk import drop_duplicates
+
+__all__ = ["candidate_recall", "choose_frequent", "frequent_labels", "union_of_candidates"]
+
+MOST_FREQUENT, FREQUENT_TRIED = 40, (5, 10, 20)
+RECALL_SPARED = 0.005
+
+Labels = NDArray[np.int32]
+
+
+def union_of_candidates(labels: Labels, *others: Labels) -> Labels:
+    """Candidates of several sources side by side, (n_rows, m); -1 in place of a repetition within a row.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows, n_candidates)
+    *others : ndarrays of shape (n_rows, n_more) or (n_more,)
+        The latter are candidates of every row.
+    """
+    rows = [np.tile(more, (len(labels), 1)) if more.ndim == 1 else more for more in others]
+    return drop_duplicates(np.hstack([labels, *rows]))
+
+
+def candidate_recall(labels: Labels, Y: sparse.csr_array) -> float:
+    """Part of the labels of ``Y`` that are among the candidates of their row: no ranker can find more."""
+    rows, slots = np.nonzero(labels >= 0)
+    offered = rows * Y.shape[1] + labels[rows, slots]
+    carried = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * Y.shape[1] + Y.indices
+    return float(np.isin(offered, carried).sum() / max(Y.nnz, 1))
+
+
+def frequent_labels(Y: sparse.csr_array, n: int) -> Labels:
+    """The n labels with the most rows, most frequent first; fewer where fewer have any."""
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    most = np.argsort(-counts, kind="stable")[:n]
+    return most[counts[most] > 0].astype(np.int32)
+
+
+def choose_frequent(Y: sparse.csr_array, held_labels: Labels, held_Y: sparse.csr_array) -> Labels:
+    """As few of the forty most frequent labels as find half a point of recall less than all forty, on held-out rows.
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n_samples, n_labels)
+    held_labels : ndarray of shape (n_held, n_candidates)
+        Candidates of the held-out rows.
+    held_Y : csr_array of shape (n_held, n_labels)
+        Their labels.
+    """
+    most = frequent_labels(Y, MOST_FREQUENT)
+
+    def recall_with(n: int) -> float:
+        return candidate_recall(union_of_candidates(held_labels, most[:n]), held_Y)
+
+    tries = [n for n in FREQUENT_TRIED if n < len(most)]
+    enough = recall_with(len(most)) - RECALL_SPARED
+    return most[: next((n for n in tries if recall_with(n) >= enough), len(most))]
