@@ -24,7 +24,7 @@ def mlp(
     dropout: float = 0.0,
     linear_output: bool = False,
 ) -> nn.Sequential:
-    """Dense layers of the given widths, each followed by batch norm, an activation and dropout where wanted.
+    """Dense layers of the given widths, each followed by batch norm, an activation and dropout where asked for.
 
     Parameters
     ----------
