@@ -126,16 +126,7 @@ class CLIF(LabelSpecificClassifier):
 
 
 class CLIFNetwork(nn.Module):
-    """Label encoder (two graph layers), feature encoder, one gate a label and feature, one classifier a label.
-
-    Parameters
-    ----------
-    n_features, n_labels : int
-    label_dim : int
-        Width of the label embeddings.
-    feature_layers : int
-        Layers of the feature encoder.
-    """
+    """Label encoder (two graph layers), feature encoder, one gate a label and feature, one classifier a label."""
 
     nodes: Tensor
     adjacency: Tensor
@@ -167,15 +158,7 @@ class CLIFNetwork(nn.Module):
         return torch.sigmoid(self.gate(embeddings))
 
     def logits_of(self, labels: slice, h: Tensor, gates: Tensor) -> Tensor:
-        """Logits of a slice of the labels, of shape (batch, n_chunk).
-
-        Parameters
-        ----------
-        labels : slice
-        h : Tensor of shape (batch, 512)
-            Encoded features.
-        gates : Tensor of shape (n_labels, 512)
-        """
+        """Logits of a slice of the labels, (batch, n_chunk), of encoded features h (batch, 512) and all gates."""
         return self.classifier(self.specific(h * of_labels(gates, labels).unsqueeze(1)), labels)
 
     def scores(self, x: Tensor, chunk: int) -> Tensor:
@@ -189,12 +172,7 @@ class GraphLayer(nn.Module):
 
     The MLP has one hidden layer of half the output width; batch norm runs over the nodes. Its first layer is linear, so
     that it can come before the sum over neighbors: nothing of shape (n_nodes, n_in) is formed, which is as large as
-    the graph where nodes have as many features as there are nodes.
-
-    Parameters
-    ----------
-    n_in, n_out : int
-        Widths of a node before and after.
+    the graph where nodes have as many features as there are nodes. ``n_in`` and ``n_out`` are the widths of a node.
     """
 
     def __init__(self, n_in: int, n_out: int) -> None:
@@ -214,17 +192,9 @@ class GraphLayer(nn.Module):
 
 
 def conditional_graph(Y: sparse.csr_array) -> NDArray[np.float32]:
-    """Symmetric weights ``A = (P + P^T) / 2`` with ``P_kl = P(label l | label k)`` in the rows of Y, and diagonal 0.
+    """Weights ``A = (P + P^T) / 2`` with ``P_kl = P(label l | label k)`` in the rows of Y, and diagonal 0.
 
-    A label without rows has no edges.
-
-    Parameters
-    ----------
-    Y : csr_array of shape (n_rows, n_labels)
-
-    Returns
-    -------
-    ndarray of shape (n_labels, n_labels)
+    Of shape (n_labels, n_labels); a label without rows has no edges.
     """
     graph: NDArray[np.float32] = cooccurrence(Y, "count").toarray()
     graph /= np.maximum(graph.diagonal(), 1.0)[:, None]
@@ -238,13 +208,7 @@ def graph_similarity_loss(embeddings: Tensor, adjacency: Tensor) -> Tensor:
     """Mean squared difference between the cosines of all pairs of embeddings and ``A + I``.
 
     With unit embeddings D and T = A + I, ``|T - D D^T|^2 = |T|^2 - 2 <D, T D> + |D^T D|^2``: no matrix of all pairs is
-    formed beside the graph itself.
-
-    Parameters
-    ----------
-    embeddings : Tensor of shape (n_labels, width)
-    adjacency : Tensor of shape (n_labels, n_labels)
-        With diagonal 0.
+    formed beside the graph itself, of shape (n_labels, n_labels) and with diagonal 0.
     """
     n_labels = len(adjacency)
     directions = embeddings / (embeddings.norm(dim=1, keepdim=True) + 1e-6)

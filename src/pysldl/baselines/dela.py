@@ -142,16 +142,7 @@ class DELA(LabelSpecificClassifier):
 
 
 class DELANetwork(nn.Module):
-    """Encoder, noise gates of every label, a decoder that all labels share, and a classifier for each.
-
-    Parameters
-    ----------
-    n_features, n_labels : int
-    latent_dim : int
-        D, the width of the latent features.
-    dropout : float
-        In the encoder.
-    """
+    """Encoder, noise gates of every label, a decoder that all labels share, and a classifier for each."""
 
     def __init__(self, n_features: int, n_labels: int, latent_dim: int, dropout: float) -> None:
         super().__init__()
@@ -183,13 +174,7 @@ class DELANetwork(nn.Module):
 
         The decoder sees ``[x_i, z_i + s_k * noise_i]``. Its first layer is linear, so its output is ``base`` plus the
         image of the noise: features and latent mean are multiplied once a row, not once a row and label.
-
-        Parameters
-        ----------
-        labels : slice
-        base : Tensor of shape (batch, 256)
-        noise : Tensor of shape (batch, D)
-        gates : Tensor of shape (n_labels, D)
+        ``base`` is of shape (batch, 256), ``noise`` (batch, D) and ``gates`` (n_labels, D).
         """
         of_latent = self.decoder_input.weight[:, -noise.shape[1] :]
         gated = of_labels(gates, labels).unsqueeze(2) * of_latent.T
@@ -206,13 +191,7 @@ class DELANetwork(nn.Module):
 def gate_sample(logits: Tensor, temperature: float, off_noise: float) -> Tensor:
     """Sample gates that are 1, or ``off_noise`` where they are off, with the gradient of a relaxed sample.
 
-    Parameters
-    ----------
-    logits : Tensor of shape (n_labels, D)
-    temperature : float
-        Of the relaxation (the concrete distribution).
-    off_noise : float
-        Share of the noise that remains where a gate is off.
+    The relaxation is the concrete distribution of that temperature, over ``logits`` of shape (n_labels, D).
     """
     tiny = torch.finfo(logits.dtype).eps
     uniform = torch.rand_like(logits).clamp(tiny, 1.0 - tiny)
@@ -225,12 +204,7 @@ def noise_divergence(z: Tensor, log_variance: Tensor, gates: Tensor) -> Tensor:
     """Mean over rows and labels of ``KL(N(z_i, diag(sigma_i^2 s_k^2)) || N(0, I))``.
 
     The mean of the products of a row's and a label's part is the product of their means, so that nothing of shape
-    (batch, n_labels, D) is formed.
-
-    Parameters
-    ----------
-    z, log_variance : Tensor of shape (batch, D)
-    gates : Tensor of shape (n_labels, D)
+    (batch, n_labels, D) is formed from rows of shape (batch, D) and gates of shape (n_labels, D).
     """
     of_rows = (z.square() - log_variance - 1.0).mean(dim=0)
     of_labels = -2.0 * torch.log(gates + 1e-6).mean(dim=0)

@@ -293,10 +293,8 @@ def skip_gram_loss(logits: Tensor, counts: Tensor, chance: Tensor) -> Tensor:
 
     Parameters
     ----------
-    logits : Tensor of shape (n_anchors, n_labels)
-        s, the products of anchors and contexts.
-    counts : Tensor of shape (n_anchors, n_labels)
-        n, the pairs on the walks.
+    logits, counts : Tensor of shape (n_anchors, n_labels)
+        s, the products of anchors and contexts, and n, the pairs on the walks.
     chance : Tensor of shape (n_labels,)
         q, how probable a label is as a negative.
     """

@@ -157,16 +157,7 @@ class PACA(LabelSpecificClassifier):
 
 
 class PACANetwork(nn.Module):
-    """Encoders and decoders of features and labels, a map into the space of prototypes, and two flows.
-
-    Parameters
-    ----------
-    n_features, n_labels : int
-    latent_dim : int
-        D, the width of the latent space.
-    dropout : float
-        In the two encoders.
-    """
+    """Encoders and decoders of features and labels, a map into the space of prototypes, and two flows."""
 
     def __init__(self, n_features: int, n_labels: int, latent_dim: int, dropout: float) -> None:
         super().__init__()
@@ -273,10 +264,6 @@ class Conditioner(nn.Module):
     One hidden layer of ELU units. Input i has the degree i, hidden units have the degrees ``j mod (D - 1) + 1`` in
     increasing order; a hidden unit sees inputs of at most its degree, and dimension i sees hidden units below its own.
     The label enters the hidden layer as a vector of its own, unmasked.
-
-    Parameters
-    ----------
-    n_labels, dim : int
     """
 
     input_mask: Tensor
@@ -308,12 +295,7 @@ class Conditioner(nn.Module):
 
 
 class SigmoidalFlow(nn.Module):
-    """Deep sigmoidal flow: every dimension goes through a monotone network made of 16 sigmoids.
-
-    Parameters
-    ----------
-    n_labels, dim : int
-    """
+    """Deep sigmoidal flow: every dimension goes through a monotone network made of 16 sigmoids."""
 
     def __init__(self, n_labels: int, dim: int) -> None:
         super().__init__()
@@ -330,13 +312,7 @@ class SigmoidalFlow(nn.Module):
 
 
 class LabelVector(nn.Module):
-    """``R(e_k) = L2(ReLU(L1 e_k)) + L3 e_k`` for the one-hot code of a label, near ``start`` for every label at first.
-
-    Parameters
-    ----------
-    n_labels, dim : int
-    start : float
-    """
+    """``R(e_k) = L2(ReLU(L1 e_k)) + L3 e_k`` for the one-hot code of a label; near ``start`` for all at first."""
 
     def __init__(self, n_labels: int, dim: int, start: float) -> None:
         super().__init__()
@@ -356,12 +332,7 @@ class LabelVector(nn.Module):
 
 
 class AffineFlow(nn.Module):
-    """``u <- a_k u + b_k``, with positive scales; the identity for every label at first, but for a thousandth.
-
-    Parameters
-    ----------
-    n_labels, dim : int
-    """
+    """``u <- a_k u + b_k``, with positive scales; the identity for every label at first, but for a thousandth."""
 
     def __init__(self, n_labels: int, dim: int) -> None:
         super().__init__()
@@ -376,12 +347,7 @@ class AffineFlow(nn.Module):
 
 
 class LabelFlow(nn.Module):
-    """Densities of a point, one for every label.
-
-    Parameters
-    ----------
-    n_labels, dim : int
-    """
+    """Densities of a point, one for every label."""
 
     def __init__(self, n_labels: int, dim: int) -> None:
         super().__init__()

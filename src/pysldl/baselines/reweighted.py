@@ -219,14 +219,7 @@ weight_decay, optimizer, clip, validation_fraction, patience, scoring, device
 def balanced_focal(z: Tensor, y: Tensor, weight: Tensor | float, *, balance: float, gamma: float) -> Tensor:
     """Mean of ``balance (1 - p)^gamma weight BCE(z, y)``, where p is the probability given to the truth.
 
-    Parameters
-    ----------
-    z, y : Tensor of shape (batch, n_labels)
-    weight : Tensor that broadcasts to that shape, or float
-    balance : float
-        One factor for positives and negatives alike.
-    gamma : float
-        How much less the pairs count that are already right.
+    Logits z and labels y are of shape (batch, n_labels), to which ``weight`` broadcasts.
     """
 
     cross_entropy = binary_cross_entropy_with_logits(z, y, reduction="none")
@@ -252,13 +245,7 @@ def rebalanced_weights(y: Tensor, inverse_counts: Tensor, *, alpha: float, beta:
     """Weights ``alpha + sigmoid(beta (rho - mu))`` with ``rho_ik = (1/n_k) / sum_{j in y_i} 1/n_j``.
 
     They undo the oversampling of labels that come along with rarer ones. A row without labels has no such sum; its
-    rho is taken as infinite, its weights as ``alpha + 1``.
-
-    Parameters
-    ----------
-    y : Tensor of shape (batch, n_labels)
-    inverse_counts : Tensor of shape (n_labels,)
-        Finite: an unseen label counts as one row.
+    rho is taken as infinite, its weights as ``alpha + 1``. An unseen label counts as one row.
     """
 
     rho = inverse_counts / (y @ inverse_counts)[:, None]

@@ -2,13 +2,14 @@
 
 import warnings
 from dataclasses import dataclass, fields
+from inspect import signature
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.linalg import svds
+from scipy import linalg, sparse
+from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
@@ -255,12 +256,6 @@ def partition(X: Any, n_clusters: int, rng: np.random.RandomState) -> list[NDArr
     """Rows of the clusters of ``X``, none empty.
 
     A row belongs to the cluster whose mean has the largest inner product with it; the first means are random rows.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-    n_clusters : int
-    rng : RandomState
     """
     n_samples = X.shape[0]
     if n_clusters == 1:
@@ -281,16 +276,7 @@ def _mean_row(X: Any) -> NDArray[np.float32]:
 def label_neighbors(Y: sparse.csr_array, k: int) -> tuple[NDArray[np.int64], Array]:
     """The k rows with the largest cosine of labels to each row, itself among them, ties to the lower row.
 
-    Parameters
-    ----------
-    Y : csr_array of shape (n_rows, n_labels)
-    k : int
-        At most ``n_rows``. Rows that share no label fill up where too few share one.
-
-    Returns
-    -------
-    neighbors : ndarray of shape (n_rows, k), int64
-    similarities : ndarray of shape (n_rows, k), float32
+    Rows that share no label fill up where fewer than k share one. Neighbors and similarities are of shape (n_rows, k).
     """
     unit = sparse.csr_array(normalize_rows(Y))
     across = unit.T.tocsr()
@@ -312,15 +298,10 @@ def factorize(
     ----------
     neighbors, similarities : ndarrays of shape (n_rows, k)
         As :func:`label_neighbors` gives them.
-    rank : int
-        At most ``n_rows``.
-    max_sweeps : int
+    rank, max_sweeps : int
+        Width of the codes, at most ``n_rows``, and cap on the sweeps.
     rng : RandomState
         Draws the start vector of the SVD.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, rank), float32
     """
     wanted = similarities + np.float32(TINY)
     graph = _as_graph(neighbors, wanted)
@@ -347,10 +328,16 @@ def factorize(
 def _truncated_svd(graph: sparse.csr_array, rank: int, rng: np.random.RandomState) -> tuple[Array, Array]:
     """Both sides of the best approximation of that rank, each with the square root of the singular values."""
     m = graph.shape[0]
+    exact = graph.astype(np.float64)
     if 3 * rank >= m:  # ARPACK finds a few of many; for most of few the dense algorithm is the faster and safer one
-        left, values, right = np.linalg.svd(graph.toarray().astype(np.float64))
+        left, values, right = np.linalg.svd(exact.toarray())
     else:
-        left, values, right = svds(graph.astype(np.float64), k=rank, v0=rng.uniform(-1.0, 1.0, m))
+        # What scipy's svds does, but for the seed: without it, a graph of lower rank has another basis in every fit.
+        seed = {"rng": 0} if "rng" in signature(eigsh).parameters else {}
+        gram = LinearOperator((m, m), matvec=lambda x: exact.T @ (exact @ x), dtype=exact.dtype)
+        basis = np.linalg.qr(eigsh(gram, k=rank, v0=rng.uniform(-1.0, 1.0, m), **seed)[1])[0]
+        left, values, right = linalg.svd(exact @ basis, full_matrices=False, overwrite_a=True)
+        right = right @ basis.T
     largest = np.argsort(-values, kind="stable")[:rank]
     root = np.sqrt(values[largest])
     return (left[:, largest] * root).astype(np.float32), (right[largest].T * root).astype(np.float32)

@@ -189,6 +189,7 @@ class TorchClassifier(BaselineClassifier):
         with seeded(int(rng.randint(2**31 - 1)), where), working_on(where):
             network = self._fit_network(train, held)
         self.weights_ = {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
+        self._cached = (network.eval(), where)
         if self._wants_calibration:
             self.calibration_ = self._calibrated(network, train, held if held is not None else train)
 
