@@ -21,6 +21,7 @@ __all__ = [
     "CALIBRATION_ROWS",
     "NOT_NEGATIVE",
     "POSITIVE",
+    "SHARE",
     "BaselineClassifier",
     "Constraints",
     "NormalizingBaseline",
@@ -33,6 +34,7 @@ Constraints = dict[str, list[Any]]
 AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+SHARE = Interval(Real, 0, 1, closed="left")
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

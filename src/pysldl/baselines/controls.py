@@ -177,7 +177,7 @@ class RidgeReadout(NormalizingBaseline):
 
     @single_threaded_blas
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
-        return self.mapping_.predict(self._scaled(X)).astype(np.float32, copy=False)
+        return np.asarray(self.mapping_.predict(self._scaled(X)), dtype=np.float32)
 
 
 @dataclass(eq=False, repr=False)
@@ -242,7 +242,7 @@ class OneVsRestLogistic(NormalizingBaseline):
 
     @single_threaded_blas
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
-        return expit(self._scaled(X) @ self.coef_ + self.intercept_).astype(np.float32, copy=False)
+        return np.asarray(expit(self._scaled(X) @ self.coef_ + self.intercept_), dtype=np.float32)
 
 
 def _dense_rows(X: Any) -> NDArray[np.float32]:

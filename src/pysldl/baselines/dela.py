@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, Constraints
+from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Constraints
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import narrow, of_labels, sum_over_labels
 from pysldl.baselines.torch_training.label_specific import LabelSpecificClassifier
@@ -96,7 +96,7 @@ class DELA(LabelSpecificClassifier):
         "latent_dim": [AT_LEAST_ONE],
         "temperature": [POSITIVE],
         "off_noise": [Interval(Real, 0, 1, closed="right")],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "dropout": [SHARE],
         "gate_rate": [POSITIVE],
     }
 

@@ -3,20 +3,19 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from torch import Tensor, nn
 from torch.nn.functional import huber_loss, logsigmoid, normalize
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from pysldl.backend.torch.threads import single_threaded_torch
-from pysldl.baselines.base import AT_LEAST_ONE, Constraints
+from pysldl.baselines.base import AT_LEAST_ONE, SHARE, Constraints
 from pysldl.baselines.euclidean_neighbors import euclidean_neighbors
 from pysldl.baselines.torch_training.classifier import OptimizerName, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
@@ -107,12 +106,11 @@ class DXML(TorchClassifier):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **TorchClassifier._parameter_constraints,
-        **{name: [AT_LEAST_ONE] for name in ("n_components", "n_hidden", "n_neighbors")},
+        **{key: [AT_LEAST_ONE] for key in ("n_components", "n_hidden", "n_neighbors")},
         "vote": [StrOptions({"uniform", "distance"})],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
-        "normalize_output": ["boolean"],
-        "normalize_target": ["boolean"],
-        **{name: [AT_LEAST_ONE] for name in ("n_walks", "walk_length", "window", "walk_epochs")},
+        "dropout": [SHARE],
+        **{key: ["boolean"] for key in ("normalize_output", "normalize_target")},
+        **{key: [AT_LEAST_ONE] for key in ("n_walks", "walk_length", "window", "walk_epochs")},
     }
 
     _saved_state = (*TorchClassifier._saved_state, "codes_", "Y_")

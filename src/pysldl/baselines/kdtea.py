@@ -10,7 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
-from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
+from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Constraints
 from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.layers import mlp
@@ -91,12 +91,9 @@ class KDTEA(TorchClassifier):
     _parameter_constraints: ClassVar[Constraints] = {
         **TorchClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, 1, closed="both")],
-        "reconstruction_weight": [NOT_NEGATIVE],
-        "alignment_weight": [NOT_NEGATIVE],
-        "teacher_dim": [AT_LEAST_ONE],
-        "student_dim": [AT_LEAST_ONE],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
-        "student_dropout": [Interval(Real, 0, 1, closed="left")],
+        **{key: [NOT_NEGATIVE] for key in ("reconstruction_weight", "alignment_weight")},
+        **{key: [AT_LEAST_ONE] for key in ("teacher_dim", "student_dim")},
+        **{key: [SHARE] for key in ("dropout", "student_dropout")},
         "predict_with": [StrOptions({"student", "teacher"})],
     }
 

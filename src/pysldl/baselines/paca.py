@@ -7,7 +7,7 @@ D).
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, elu, linear, softplus
 
-from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
+from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Constraints
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import in_slices, of_labels, sum_over_labels
 from pysldl.baselines.torch_training.label_specific import LabelSpecificClassifier
@@ -107,7 +107,7 @@ class PACA(LabelSpecificClassifier):
         "alpha": [NOT_NEGATIVE],
         "gamma": [NOT_NEGATIVE],
         "latent_dim": [AT_LEAST_ONE],
-        "dropout": [Interval(Real, 0, 1, closed="left")],
+        "dropout": [SHARE],
         "binary": ["boolean", None],
         "patience_after": [Interval(Integral, 0, None, closed="left")],
         "batch_size": [*LabelSpecificClassifier._parameter_constraints["batch_size"], None],

@@ -231,7 +231,7 @@ def balanced_focal(z: Tensor, y: Tensor, weight: Tensor | float, *, balance: flo
 def effective_number_weights(counts: NDArray[np.integer], beta: float) -> NDArray[np.float32]:
     """Inverse effective numbers ``(1 - beta) / (1 - beta^n_k)`` of shape (n_labels,); an unseen label counts as one."""
     n = np.maximum(counts, 1).astype(np.float64)
-    return ((1.0 - beta) / -np.expm1(n * np.log(beta))).astype(np.float32)
+    return np.asarray((1.0 - beta) / -np.expm1(n * np.log(beta)), dtype=np.float32)
 
 
 def mean_of_own_labels(y: Tensor, weights: Tensor, without_labels: float) -> Tensor:
@@ -255,7 +255,7 @@ def rebalanced_weights(y: Tensor, inverse_counts: Tensor, *, alpha: float, beta:
 def tolerance_bias(counts: NDArray[np.integer], n_rows: int, kappa: float) -> NDArray[np.float32]:
     """Class biases ``kappa log(N / n_k - 1)`` of shape (n_labels,), with n_k kept between 1 and N - 1."""
     n = np.clip(counts, 1, max(n_rows - 1, 1)).astype(np.float64)
-    return (kappa * np.log(np.maximum(n_rows / n - 1.0, 1e-12))).astype(np.float32)
+    return np.asarray(kappa * np.log(np.maximum(n_rows / n - 1.0, 1e-12)), dtype=np.float32)
 
 
 def negative_tolerant(z: Tensor, y: Tensor, bias: Tensor, scale: float) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import dataclass, fields
 from inspect import signature
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,7 +19,7 @@ from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
 from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import matmul, single_threaded_blas
-from pysldl.baselines.base import AT_LEAST_ONE, POSITIVE, Constraints, NormalizingBaseline
+from pysldl.baselines.base import AT_LEAST_ONE, POSITIVE, SHARE, Constraints, NormalizingBaseline
 from pysldl.baselines.euclidean_neighbors import euclidean_neighbors
 from pysldl.exceptions import SLDLWarning
 from pysldl.mapping import RidgeMapping
@@ -177,15 +177,11 @@ class SLEEC(NormalizingBaseline):
 
     _parameter_constraints: ClassVar[Constraints] = {
         **NormalizingBaseline._parameter_constraints,
-        **{
-            name: [AT_LEAST_ONE]
-            for name in ("n_components", "n_graph_neighbors", "n_neighbors", "n_learners", "n_clusters")
-        },
+        **{key: [AT_LEAST_ONE] for key in ("n_components", "n_graph_neighbors", "n_neighbors")},
+        **{key: [AT_LEAST_ONE] for key in ("n_learners", "n_clusters")},
         "cost": [POSITIVE],
-        "admm_sweeps": [Interval(Integral, 0, None, closed="left")],
-        "coef_sparsity": [Interval(Real, 0, 1, closed="left")],
-        "code_sparsity": [Interval(Real, 0, 1, closed="left")],
-        "max_sweeps": [Interval(Integral, 0, None, closed="left")],
+        **{key: [Interval(Integral, 0, None, closed="left")] for key in ("admm_sweeps", "max_sweeps")},
+        **{key: [SHARE] for key in ("coef_sparsity", "code_sparsity")},
     }
 
     _saved_state = (*NormalizingBaseline._saved_state, "centers_", "embeddings_", "Y_")

@@ -170,7 +170,7 @@ class AdaBoostC2(NormalizingBaseline):
 
     def _kernel(self, X: Any) -> NDArray[np.float32]:
         """Of rows with those trained on, of shape (n_rows, n_samples)."""
-        return rbf_kernel(X, self.kernel_rows_, gamma=self.gamma_).astype(np.float32, copy=False)
+        return np.asarray(rbf_kernel(X, self.kernel_rows_, gamma=self.gamma_), dtype=np.float32)
 
     def _new_chain(self) -> Chain:
         if self.learner == "kernel_ridge":
@@ -193,7 +193,7 @@ class AdaBoostC2(NormalizingBaseline):
         for number, learners in enumerate(self.rounds_):
             learned[number, learners.labels_] = True
         votes = np.where(alphas.sum(axis=0) > 0, alphas, learned)
-        return (votes / np.maximum(votes.sum(axis=0), SMALLEST_ERROR)).astype(np.float32)
+        return np.asarray(votes / np.maximum(votes.sum(axis=0), SMALLEST_ERROR), dtype=np.float32)
 
     def _require_memory(self, X: Any, Y: sparse.csr_array) -> None:
         n_samples, n_labels = Y.shape

@@ -55,7 +55,8 @@ class KernelSystem:
         small = (basis.T @ image).astype(np.float64)
         small = (small + small.T) / 2
         small.flat[:: len(small) + 1] += 1e-4
-        return linalg.solve_triangular(linalg.cholesky(small, lower=True), image.T, lower=True).T.astype(np.float32)
+        half = linalg.solve_triangular(linalg.cholesky(small, lower=True), image.T, lower=True)
+        return np.asarray(half.T.astype(np.float32))
 
 
 class KernelRidgeChain(LinearChain):
@@ -216,7 +217,7 @@ class _WeightedProblems:
         self.diagonal = np.float32(rest) * roots**2 + np.float32(1.0 / system.C)
         self.factors = [self._factor(number, end) for number, end in enumerate(ends)]
 
-    def _factor(self, number: int, end: int) -> Matrix:
+    def _factor(self, number: int, end: int) -> Any:
         """Of ``I + J_kᵀ S D⁻¹ S J_k``, by which Woodbury's identity inverts ``D + S J_k J_kᵀ S``."""
         share = self.roots[:, number] ** 2 / self.diagonal[:, number]
         # Rows that no learner was wrong about all have the same weight, so that only the others need a product.
@@ -227,7 +228,7 @@ class _WeightedProblems:
         gram.flat[:: end + 1] += 1.0
         return linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
 
-    def times(self, v: Matrix) -> Matrix:
+    def times(self, v: Matrix) -> Any:
         scaled = self.roots * v
         image = matmul(self.system.kernel, scaled)
         image += self.linear @ ((self.linear.T @ scaled) * self.visible_linear)

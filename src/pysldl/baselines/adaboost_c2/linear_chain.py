@@ -106,11 +106,13 @@ class LinearChain(BaseEstimator):
 
     def _probability(self, values: NDArray[np.floating], number: int) -> NDArray[np.floating]:
         if self.slope_ is not None and self.offset_ is not None:
-            return expit(self.slope_[number] * values + self.offset_[number])
-        return np.clip(values, 0.0, 1.0) if self.learner == "ridge" else expit(values)
+            values = expit(self.slope_[number] * values + self.offset_[number])
+        else:
+            values = np.clip(values, 0.0, 1.0) if self.learner == "ridge" else expit(values)
+        return values
 
     def _values(self, X: Any, Y: sparse.csr_array) -> NDArray[np.floating]:
-        return X @ self.coef_ + self.intercept_ + Y @ self.chain_coef_
+        return np.asarray(X @ self.coef_ + self.intercept_ + Y @ self.chain_coef_)
 
     def _logistic(
         self, design: Any, targets: NDArray[np.bool_], weights: NDArray[np.float32], seen: NDArray[np.integer]

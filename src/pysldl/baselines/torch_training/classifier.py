@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -26,6 +26,7 @@ from pysldl.baselines.base import (
     CALIBRATION_ROWS,
     NOT_NEGATIVE,
     POSITIVE,
+    SHARE,
     BaselineClassifier,
     Constraints,
 )
@@ -113,7 +114,7 @@ class TorchClassifier(BaselineClassifier):
         "weight_decay": [NOT_NEGATIVE],
         "optimizer": [StrOptions({"adam", "adamw", "amsgrad", "sgd"})],
         "clip": [POSITIVE, StrOptions({"adaptive"}), None],
-        "validation_fraction": [Interval(Real, 0, 1, closed="left")],
+        "validation_fraction": [SHARE],
         "patience": [AT_LEAST_ONE, None],
         "scoring": [StrOptions(set(SCORERS))],
         "device": [str],
