@@ -182,9 +182,8 @@ class TrainingLoop:
 
         Parameters
         ----------
-        network : nn.Module
-        objective : callable
-            Loss of a batch ``(x, y)``.
+        network, objective : nn.Module and callable
+            The loss of a batch ``(x, y)`` under the network.
         batches : callable
             Gives the batches of one epoch.
         optimizer, schedule
@@ -222,8 +221,7 @@ class TrainingLoop:
         except KeyboardInterrupt:
             stopped = "interrupt"
             warnings.warn(
-                f"{self.stage.capitalize()} was interrupted after {n_epochs} of {self.epochs} epochs; the model "
-                "keeps the best weights it had.",
+                f"{self.stage.capitalize()} was interrupted after {n_epochs} of {self.epochs} epochs; the best weights stay.",
                 SLDLWarning,
                 stacklevel=2,
             )
