@@ -221,7 +221,7 @@ class TrainingLoop:
         except KeyboardInterrupt:
             stopped = "interrupt"
             warnings.warn(
-                f"{self.stage.capitalize()} was interrupted after {n_epochs} of {self.epochs} epochs; the best weights stay.",
+                f"{self.stage.capitalize()} was interrupted after {n_epochs} of {self.epochs} epochs; its best is kept.",
                 SLDLWarning,
                 stacklevel=2,
             )
