@@ -221,7 +221,7 @@ class TrainingLoop:
         except KeyboardInterrupt:
             stopped = "interrupt"
             warnings.warn(
-                f"{self.stage.capitalize()} was interrupted after {n_epochs} of {self.epochs} epochs; its best is kept.",
+                f"{self.stage.capitalize()} was interrupted after {n_epochs} of {self.epochs} epochs; the best stays.",
                 SLDLWarning,
                 stacklevel=2,
             )
