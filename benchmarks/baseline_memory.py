@@ -56,7 +56,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     from scipy import sparse
 
     from pysldl.baselines import BASELINES
-    from pysldl.baselines.torch_training.dense_batches import Rows
+    from pysldl.baselines.torch_training.dense_batches import DenseBatches
     from pysldl.datasets import load_dataset
     from pysldl.experiments.run.memory_usage import peak_mb
     from pysldl.experiments.run.protocol import Protocol
@@ -66,7 +66,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     train = Protocol().fold_of_rows(dataset) != 0
     X, Y = dataset.X[train], sparse.csr_array(sparse.hstack([dataset.Y[train]] * times))
     model = BASELINES[method](device="cpu", epochs=2, label_chunk=options.label_chunk, random_state=0)
-    whole_epoch, started, steps = Rows.shuffled, time.perf_counter(), 0
+    whole_epoch, started, steps = DenseBatches.shuffled, time.perf_counter(), 0
 
     def some_batches(*given: Any) -> Any:
         nonlocal steps
@@ -78,7 +78,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
                 return
 
     before = peak_mb()
-    with warnings.catch_warnings(), mock.patch.object(Rows, "shuffled", some_batches):
+    with warnings.catch_warnings(), mock.patch.object(DenseBatches, "shuffled", some_batches):
         warnings.simplefilter("ignore")
         model.fit(X, Y)
     return {

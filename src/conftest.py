@@ -1,5 +1,8 @@
-"""Doctests of the modules: those that need a compiler for GPUs are left out where there is none."""
+"""Doctests of the modules: those that need PyTorch are left out where there is none."""
 
 from importlib.util import find_spec
 
-collect_ignore = ["conftest.py", *([] if find_spec("triton") else ["pysldl/baselines/paca/sigmoidal_gpu.py"])]
+collect_ignore = ["conftest.py"]
+if find_spec("torch") is None:
+    neural = ("clif", "dela", "dxml", "flem", "kdtea", "paca", "reweighted")
+    collect_ignore += ["pysldl/baselines/torch_training", *(f"pysldl/baselines/{name}.py" for name in neural)]

@@ -383,8 +383,7 @@ def step_times(evidence: Evidence) -> str:
     else:
         rows = []
         for r in found.rows:
-            variant = " ".join(name for name in ("plain", "half") if r[name])
-            rows.append([r["method"], r["processor"], variant, number(1000 * r["seconds"], 0)])
+            rows.append([r["method"], r["processor"], "half" if r["half"] else "", number(1000 * r["seconds"], 0)])
     return f"{table(['method', 'machine', 'variant', 'ms for a step'], rows, left=3)}\n\n{found.source}"
 
 

@@ -1,4 +1,4 @@
-"""Fixtures for the comparing methods."""
+"""Fixtures for the baselines."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec

@@ -6,11 +6,10 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 
+from torch import nn  # noqa: E402
 from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 
-from pysldl.baselines.clif.classifier import CLIF  # noqa: E402
-from pysldl.baselines.clif.graph_layer import label_graph, similarity_gap  # noqa: E402
-from pysldl.baselines.clif.network import CLIFNetwork  # noqa: E402
+from pysldl.baselines.clif import CLIF, CLIFNetwork, GraphLayer, conditional_graph, graph_similarity_loss  # noqa: E402
 from pysldl.baselines.torch_training import loop  # noqa: E402
 from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
@@ -47,11 +46,11 @@ def test_loss_and_gradients_as_the_paper_writes_them(chunk):
     )
     gradients = torch.autograd.grad(found, list(network.parameters()))
 
-    adjacency = torch.from_numpy(label_graph(Y))
+    adjacency = torch.from_numpy(conditional_graph(Y))
     torch.testing.assert_close(network.adjacency, adjacency)
     embeddings = network.embeddings()
     misfit = binary_cross_entropy_with_logits(slow_logits(network, x, embeddings), y)
-    expected = misfit + 0.3 * similarity_gap(embeddings, adjacency)
+    expected = misfit + 0.3 * graph_similarity_loss(embeddings, adjacency)
     torch.testing.assert_close(found, expected)
     for one, other in zip(gradients, torch.autograd.grad(expected, list(network.parameters())), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
@@ -62,7 +61,7 @@ def test_node_features_and_graph_are_not_learned_but_kept():
     learned = {name for name, _ in network.named_parameters()}
     assert not {"nodes", "adjacency"} & learned
     assert {"nodes", "adjacency"} <= set(network.state_dict())
-    assert set(network.state_dict()) - set(loop._copy_of(network)) == {"nodes", "adjacency"}
+    assert set(network.state_dict()) - set(loop.trained_state(network)) == {"nodes", "adjacency"}
 
 
 def test_the_best_epoch_is_kept_without_a_copy_of_the_graph():
@@ -91,3 +90,46 @@ def test_one_label_has_no_graph():
 def test_feature_encoder_needs_a_layer():
     with pytest.raises(DataError, match="feature_layers"):
         CLIF(feature_layers=0).fit(np.eye(4), sparse.csr_array(np.eye(4)))
+
+
+# The label graph
+
+LABELS = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+
+
+def test_label_graph_by_counting():
+    n_labels = LABELS.shape[1]
+    conditional = np.zeros((n_labels, n_labels))
+    for k in range(n_labels):
+        for other in range(n_labels):
+            if k != other and LABELS[:, k].sum():
+                conditional[k, other] = np.mean([row[other] for row in LABELS if row[k]])
+    found = conditional_graph(sparse.csr_array(LABELS))
+    np.testing.assert_allclose(found, (conditional + conditional.T) / 2, rtol=1e-6)
+    assert not found[3].any()
+
+
+@pytest.mark.parametrize("n_out", [5, 6])
+def test_graph_layer_aggregates_like_a_loop(n_out):
+    layer, nodes = GraphLayer(5, n_out), torch.randn(4, 5)
+    layer.epsilon.data.fill_(0.3)
+    adjacency = torch.from_numpy(conditional_graph(sparse.csr_array(LABELS)))
+    gathered = torch.stack([1.3 * nodes[k] + sum(adjacency[k, j] * nodes[j] for j in range(4)) for k in range(4)])
+    layer.eval()
+    expected = layer.mlp(gathered) + (nodes if n_out == 5 else 0)
+    torch.testing.assert_close(layer(nodes, adjacency), expected)
+
+
+def test_graph_layer_has_half_its_width_inside():
+    widths = [layer.out_features for layer in GraphLayer(9, 5).mlp if isinstance(layer, nn.Linear)]
+    assert widths == [3, 5]
+
+
+def test_similarity_loss_equals_a_loop():
+    embeddings, adjacency = torch.randn(4, 3), torch.from_numpy(conditional_graph(sparse.csr_array(LABELS)))
+    gaps = [
+        (float(adjacency[k, j]) + (k == j) - float(torch.cosine_similarity(embeddings[k], embeddings[j], dim=0))) ** 2
+        for k in range(4)
+        for j in range(4)
+    ]
+    assert float(graph_similarity_loss(embeddings, adjacency)) == pytest.approx(np.mean(gaps), rel=1e-4)

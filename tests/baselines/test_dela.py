@@ -8,8 +8,7 @@ torch = pytest.importorskip("torch")
 
 from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 
-from pysldl.baselines.dela.classifier import DELA  # noqa: E402
-from pysldl.baselines.dela.network import DELANetwork, gate_sample, noise_divergence  # noqa: E402
+from pysldl.baselines.dela import DELA, DELANetwork, gate_sample, noise_divergence  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
 N_FEATURES, N_LABELS, DIM = 6, 5, 4

@@ -12,9 +12,9 @@ from pysldl.baselines.flem import (  # noqa: E402
     FLEM,
     enhanced,
     focused_cross_entropy,
-    ranking_hinge,
-    similarity_gap,
+    row_similarity_loss,
     soft_cross_entropy,
+    threshold_loss,
 )
 from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
@@ -54,7 +54,7 @@ def test_focused_cross_entropy(batch):
     assert focused_cross_entropy(d, p, y).item() == pytest.approx(total / 20)
 
 
-def test_ranking_hinge_skips_rows_with_only_positives_or_only_negatives(batch):
+def test_threshold_loss_skips_rows_with_only_positives_or_only_negatives(batch):
     d, _, y, _ = batch
     total = 0.0
     for i in (0, 3):
@@ -62,20 +62,20 @@ def test_ranking_hinge_skips_rows_with_only_positives_or_only_negatives(batch):
         negatives = [d[i, k].item() for k in range(5) if not y[i, k]]
         total += max(0.0, max(negatives) - min(positives))
     assert total > 0
-    assert ranking_hinge(d, y).item() == pytest.approx(total)
+    assert threshold_loss(d, y).item() == pytest.approx(total)
     d.requires_grad_()
-    ranking_hinge(d, y).backward()
+    threshold_loss(d, y).backward()
     assert torch.isfinite(d.grad).all()
 
 
-def test_similarity_gap(batch):
+def test_row_similarity_loss(batch):
     d, _, _, x = batch
 
     def cosine(a, b):
         return float(a @ b / (a.norm() * b.norm()))
 
     gaps = [(cosine(d[i], d[j]) - cosine(x[i], x[j])) ** 2 for i in range(4) for j in range(4)]
-    assert similarity_gap(d, x).item() == pytest.approx(np.mean(gaps))
+    assert row_similarity_loss(d, x).item() == pytest.approx(np.mean(gaps))
 
 
 def test_enhancement_network_by_hand():
@@ -127,12 +127,12 @@ def test_separable_labels_are_learned(variant):
 
 def test_authors_way_to_choose_the_epoch():
     X = np.eye(20)[:, :6]
-    assert FLEM(selection="hamming", epochs=2, random_state=0).fit(X, np.eye(20)[:, :6] > 0).best_epoch_ in (1, 2)
+    assert FLEM(scoring="hamming", epochs=2, random_state=0).fit(X, np.eye(20)[:, :6] > 0).best_epoch_ in (1, 2)
 
 
-def test_unknown_variant_and_selection():
+def test_unknown_variant_and_scoring():
     X = np.eye(4)
-    with pytest.raises(DataError, match="variant must be one of ld, threshold, sim"):
+    with pytest.raises(DataError, match="The 'variant' parameter of FLEM must be a str among"):
         FLEM(variant="x").fit(X, X)
-    with pytest.raises(DataError, match="selection must be one of"):
-        FLEM(selection="x").fit(X, X)
+    with pytest.raises(DataError, match="The 'scoring' parameter of FLEM"):
+        FLEM(scoring="x").fit(X, X)

@@ -1,4 +1,4 @@
-"""PACA: divergence, reconstruction, log odds, and the loss as the paper writes it."""
+"""PACA: its flows, divergence, reconstruction, log odds, and the loss as its paper writes it."""
 
 import numpy as np
 import pytest
@@ -6,10 +6,20 @@ from scipy import sparse
 
 torch = pytest.importorskip("torch")
 
+from torch import nn  # noqa: E402
 from torch.nn.functional import binary_cross_entropy_with_logits  # noqa: E402
 
-from pysldl.baselines.paca.classifier import PACA  # noqa: E402
-from pysldl.baselines.paca.network import PACANetwork, gaussian_divergence, reconstruction_error  # noqa: E402
+from pysldl.baselines.paca import (  # noqa: E402
+    PACA,
+    AffineFlow,
+    Conditioner,
+    LabelFlow,
+    PACANetwork,
+    SigmoidalFlow,
+    gaussian_divergence,
+    reconstruction_error,
+    sigmoidal_map,
+)
 from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
 from pysldl.exceptions import DataError  # noqa: E402
 
@@ -89,5 +99,93 @@ def test_rows_of_a_step_follow_the_rows_there_are(batch_size, n_rows, expected):
 
 
 def test_a_batch_of_one_is_refused():
-    with pytest.raises(DataError, match="batch_size must be at least 2, but is 1"):
+    with pytest.raises(DataError, match="batch_size"):
         PACA(batch_size=1, epochs=1).fit(np.eye(4), np.eye(4, dtype=int))
+
+
+# The monotone map
+
+
+def plain_sigmoidal_map(u, slope, shift, weight):
+    mixed = (weight.softmax(-1) * torch.sigmoid(nn.functional.softplus(slope) * u[..., None] + shift)).sum(-1)
+    return torch.logit(mixed * (1 - 1e-6) + 5e-7)
+
+
+def test_sigmoidal_map_and_its_slope():
+    u, shape = torch.randn(20, dtype=torch.float64, requires_grad=True), 2 * torch.randn(3, 20, 4, dtype=torch.float64)
+    expected = plain_sigmoidal_map(u, *shape)
+    (rise,) = torch.autograd.grad(expected.sum(), u)
+    mapped, log_slope = sigmoidal_map(u, *shape)
+    torch.testing.assert_close(mapped, expected)
+    torch.testing.assert_close(log_slope, rise.log())
+
+
+def test_gradient_of_the_sigmoidal_map():
+    u = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    shape = [(2 * torch.randn(3, 4, 5, dtype=torch.float64)).requires_grad_() for _ in range(3)]
+    assert torch.autograd.gradcheck(sigmoidal_map, (u, *shape))
+
+
+@pytest.mark.parametrize("far", [-1e4, -50.0, 50.0, 1e4])
+def test_sigmoidal_map_is_finite_far_out(far):
+    u, shape = torch.full((5,), far, requires_grad=True), torch.randn(3, 5, 16, requires_grad=True)
+    mapped, log_slope = sigmoidal_map(u, *shape)
+    (mapped + log_slope).sum().backward()
+    for tensor in (mapped, log_slope, u.grad, shape.grad):
+        assert torch.isfinite(tensor).all()
+
+
+# Flows
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+def test_conditioner_sees_only_earlier_dimensions(dim):
+    conditioner = Conditioner(N_LABELS, dim)
+    jacobian = torch.autograd.functional.jacobian(
+        lambda z: conditioner(z[None], slice(3, 4))[0, 0].sum(dim=1), torch.randn(dim)
+    )
+    assert torch.equal(jacobian.triu(), torch.zeros(dim, dim))
+    assert (jacobian.tril(-1) != 0).sum() == dim * (dim - 1) // 2
+
+
+def test_conditioner_of_more_dimensions_than_units():
+    assert Conditioner(2, 300)(torch.randn(2, 300), slice(0, 2)).shape == (2, 2, 300, 12)
+
+
+@pytest.mark.parametrize("flow", [SigmoidalFlow, LabelFlow])
+@pytest.mark.parametrize("label", [0, 4])
+def test_log_determinant_against_a_numerical_jacobian(flow, label):
+    dim, step = 4, 1e-6
+    model = flow(N_LABELS, dim).double()
+    for parameter in model.parameters():  # away from the start, where the affine part is the identity
+        parameter.data.add_(0.1 * torch.randn_like(parameter))
+    labels, z = slice(label, label + 1), torch.randn(1, dim, dtype=torch.float64)
+    steps = step * torch.eye(dim, dtype=torch.float64)
+    with torch.no_grad():
+        columns = (model(z + steps, labels).points - model(z - steps, labels).points)[0] / (2 * step)
+        log_det = model(z, labels).log_det
+    assert float(log_det) == pytest.approx(float(torch.linalg.slogdet(columns.T).logabsdet), abs=1e-6)
+
+
+def test_affine_flow_starts_as_the_identity():
+    u = torch.randn(N_LABELS, 3, 4)
+    points, log_det = AffineFlow(N_LABELS, 4)(u, slice(None))
+    torch.testing.assert_close(points, u, atol=0.02, rtol=0)
+    torch.testing.assert_close(log_det, torch.zeros(N_LABELS, 1), atol=0.02, rtol=0)
+
+
+def test_density_integrates_to_one():
+    flow = LabelFlow(N_LABELS, 1)
+    # The clipped logit ends at +-14.5, so that the map covers all but a negligible part of the normal density.
+    grid = torch.linspace(-40, 40, 4001)[:, None]
+    with torch.no_grad():
+        mass = torch.trapezoid(flow.log_density(grid, slice(0, 3)).exp(), dx=float(grid[1] - grid[0]), dim=0)
+    torch.testing.assert_close(mass, torch.ones(3), atol=5e-3, rtol=0)
+
+
+def test_log_density_is_that_of_the_normal_base_and_the_map():
+    flow, z = LabelFlow(N_LABELS, 4), torch.randn(3, 4)
+    with torch.no_grad():
+        u, log_det = flow(z, slice(1, 6))
+        base = torch.distributions.Normal(0.0, 1.0).log_prob(u).sum(-1)
+        torch.testing.assert_close(flow.log_density(z, slice(1, 6)), (base + log_det).T)

@@ -6,8 +6,7 @@ from scipy import sparse
 from sklearn.preprocessing import normalize
 
 from pysldl.baselines import SLEEC
-from pysldl.baselines.sleec.classifier import partition
-from pysldl.baselines.sleec.local_embedding import LocalEmbedding, factorize, label_neighbors
+from pysldl.baselines.sleec import LocalEmbedding, factorize, label_neighbors, partition
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.exceptions import DataError, MemoryLimitError, SLDLWarning
 from pysldl.metrics import evaluate
@@ -175,19 +174,13 @@ def test_says_that_neighbors_were_reduced(world):
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"n_components": 0}, "n_components must be at least 1"),
-        ({"n_clusters": 0}, "n_clusters must be at least 1"),
-        ({"cost": 0.0}, "cost must be positive"),
-        ({"coef_sparsity": 1.0}, "coef_sparsity must be"),
-        ({"code_sparsity": -0.1}, "code_sparsity must be"),
-    ],
+    ("name", "value"),
+    [("n_components", 0), ("n_clusters", 0), ("cost", 0.0), ("coef_sparsity", 1.0), ("code_sparsity", -0.1)],
 )
-def test_bad_parameters(world, changed, message):
+def test_bad_parameters(world, name, value):
     train, _ = world
-    with pytest.raises(DataError, match=message):
-        SLEEC(**changed).fit(train.X, train.Y)
+    with pytest.raises(DataError, match=f"The '{name}' parameter of SLEEC must be"):
+        SLEEC(**{name: value}).fit(train.X, train.Y)
 
 
 def test_refuses_what_does_not_fit_into_memory(world):

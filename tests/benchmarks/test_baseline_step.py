@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 def test_steps_of_a_method_are_timed(scripts, tmp_path):
     command = [sys.executable, scripts / "baseline_step.py", "--methods", "PACA", "--labels", "3", "--steps", "1"]
     done = subprocess.run(
-        [*command, "--plain", "--json", "--record", tmp_path / "record.csv"], check=True, capture_output=True, text=True
+        [*command, "--json", "--record", tmp_path / "record.csv"], check=True, capture_output=True, text=True
     )
     found = json.loads(done.stdout)
     assert found["seconds"] > 0

@@ -1,4 +1,4 @@
-"""The comparing methods from the command line: the same folder, the same commands after it."""
+"""The baselines from the command line: the same folder, the same commands after it."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def test_what_only_sldl_can_do_is_refused_in_one_line(refused, sldl, files, tmp_
     [
         (["--preset", "sleec"], "--preset: there is no 'sleec'; did you mean 'SLEEC'"),
         (["--preset", "KDTEA"], "did you mean 'KD-TEA'"),
-        (["--preset", "zzz"], "comparing methods: SLEEC, DXML"),
+        (["--preset", "zzz"], "baselines: SLEEC, DXML"),
         (["--preset", "SLEEC", "--set", "n_neighbor=3"], "n_neighbor"),
         (["--preset", "SLEEC", "--set", "n_neighbors=many"], "expected a value like"),
         (["--preset", "SLEEC", "--set", "embedding=RandomLabelEmbedding"], "embedding"),

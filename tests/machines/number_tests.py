@@ -18,7 +18,7 @@ NUMBERS = (
     "tests/preprocessing/test_feature_scaling.py",
     "tests/ranking",
     "tests/metrics",
-    "tests/baselines/test_simple.py",
+    "tests/baselines/test_controls.py",
     "tests/persistence/test_golden.py",
     "tests/estimator/test_classifier.py",
     "tests/inspection/test_relations.py",

@@ -1,77 +1,75 @@
-"""The methods that SLDL is compared with, and simple controls."""
+"""The methods that SLDL is compared with, and simple controls, each with the interface of ``SLDLClassifier``."""
 
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pysldl.estimator.base import BaseLabelClassifier
+from pysldl._utils.lazy_import import lazy_exports
+from pysldl.baselines.registry import BASELINES, CONTROLS
+from pysldl.exceptions import MissingDependencyError
 
-__all__ = ["BASELINES", "CONTROLS", "RECONSTRUCTIONS"]
+if TYPE_CHECKING:
+    from pysldl.baselines.adaboost_c2.classifier import AdaBoostC2
+    from pysldl.baselines.clif import CLIF
+    from pysldl.baselines.controls import FeatureNeighbors, LabelPrior, OneVsRestLogistic, RidgeReadout
+    from pysldl.baselines.dela import DELA
+    from pysldl.baselines.dxml import DXML
+    from pysldl.baselines.flem import FLEM
+    from pysldl.baselines.kdtea import KDTEA
+    from pysldl.baselines.paca import PACA
+    from pysldl.baselines.reweighted import (
+        ClassBalancedLossClassifier,
+        DistributionBalancedLossClassifier,
+        FocalLossClassifier,
+    )
+    from pysldl.baselines.sleec import SLEEC
 
-# Where each class lives. The neural ones need torch, so nothing is imported before it is asked for.
-_HOMES = {
-    "SLEEC": "sleec",
-    "DXML": "dxml",
-    "FocalLossClassifier": "reweighted",
-    "ClassBalancedLossClassifier": "reweighted",
-    "DistributionBalancedLossClassifier": "reweighted",
-    "PACA": "paca",
-    "FLEM": "flem",
-    "DELA": "dela",
-    "CLIF": "clif",
-    "KDTEA": "kdtea",
-    "AdaBoostC2": "adaboost_c2",
-    "LabelPrior": "controls",
-    "FeatureNeighbors": "controls",
-    "OneVsRestLogistic": "controls",
-    "RidgeReadout": "controls",
-}
+__all__ = [
+    "BASELINES",
+    "CLIF",
+    "CONTROLS",
+    "DELA",
+    "DXML",
+    "FLEM",
+    "KDTEA",
+    "PACA",
+    "SLEEC",
+    "AdaBoostC2",
+    "ClassBalancedLossClassifier",
+    "DistributionBalancedLossClassifier",
+    "FeatureNeighbors",
+    "FocalLossClassifier",
+    "LabelPrior",
+    "OneVsRestLogistic",
+    "RidgeReadout",
+]
 
-Builder = Callable[..., BaseLabelClassifier]
+_import, __dir__ = lazy_exports(
+    __name__,
+    {
+        "CLIF": "pysldl.baselines.clif",
+        "DELA": "pysldl.baselines.dela",
+        "DXML": "pysldl.baselines.dxml",
+        "FLEM": "pysldl.baselines.flem",
+        "KDTEA": "pysldl.baselines.kdtea",
+        "PACA": "pysldl.baselines.paca",
+        "SLEEC": "pysldl.baselines.sleec",
+        "AdaBoostC2": "pysldl.baselines.adaboost_c2.classifier",
+        "ClassBalancedLossClassifier": "pysldl.baselines.reweighted",
+        "DistributionBalancedLossClassifier": "pysldl.baselines.reweighted",
+        "FeatureNeighbors": "pysldl.baselines.controls",
+        "FocalLossClassifier": "pysldl.baselines.reweighted",
+        "LabelPrior": "pysldl.baselines.controls",
+        "OneVsRestLogistic": "pysldl.baselines.controls",
+        "RidgeReadout": "pysldl.baselines.controls",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def _builder(class_name: str, **settings: Any) -> Builder:
-    def build(**overrides: Any) -> BaseLabelClassifier:
-        return __getattr__(class_name)(**{**settings, **overrides})
-
-    build.__doc__ = f"A {class_name}; keyword arguments change its parameters."
-    return build
-
-
-BASELINES: dict[str, Builder] = {
-    "SLEEC": _builder("SLEEC", random_state=0),
-    "DXML": _builder("DXML", random_state=0),
-    "FL": _builder("FocalLossClassifier", random_state=0),
-    "CB": _builder("ClassBalancedLossClassifier", random_state=0),
-    "DB": _builder("DistributionBalancedLossClassifier", random_state=0),
-    "PACA": _builder("PACA", random_state=0),
-    "FLEM": _builder("FLEM", random_state=0),
-    "DELA": _builder("DELA", random_state=0),
-    "CLIF": _builder("CLIF", random_state=0),
-    "KD-TEA": _builder("KDTEA", random_state=0),
-    "AdaC2": _builder("AdaBoostC2", random_state=0),
-}
-"""The methods that the paper compares SLDL with, by its names for them.
-
-Each value builds the method with the defaults of its class. Where the paper gives a setting, it is the default; most it
-does not give, and the docstring of the class says where the others come from. The default learner of ``"AdaC2"`` is
-not that of its authors: kernel ridge regression in place of a support vector machine with the same kernel, which
-``learner="svc"`` brings back. Keyword arguments change any setting: ``BASELINES["SLEEC"](n_neighbors=10)``.
-"""
-
-RECONSTRUCTIONS = ("KD-TEA",)
-"""Those of which only the abstract is public. Tables have to say so."""
-
-CONTROLS: dict[str, Builder] = {
-    "prior": _builder("LabelPrior"),
-    "knn": _builder("FeatureNeighbors", random_state=0),
-    "ovr": _builder("OneVsRestLogistic", random_state=0),
-    "ridge": _builder("RidgeReadout", random_state=0),
-}
-"""Methods that know nothing of label distributions, by short names."""
+    try:
+        return _import(name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingDependencyError(
+            f'{name} needs PyTorch, which is not installed: pip install "pysldl[deep]".'
+        ) from error

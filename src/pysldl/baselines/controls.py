@@ -1,47 +1,63 @@
-"""Simple methods that keep every table honest: what does a new method add to these?"""
+"""Simple methods that every table of results should hold: what does a new method add to these?"""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
-from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
 
 from pysldl._utils.memory import require_memory
-from pysldl._utils.progress import Progress, ProgressCallback
+from pysldl._utils.progress import Progress
+from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import single_threaded_blas
-from pysldl.baselines.adaboost_c2.logistic import fit_logistic
-from pysldl.baselines.held_out_calibration import CALIBRATION_ROWS, held_out_calibration
+from pysldl.baselines.base import (
+    AT_LEAST_ONE,
+    CALIBRATION_ROWS,
+    POSITIVE,
+    BaselineClassifier,
+    Constraints,
+    NormalizingBaseline,
+)
+from pysldl.baselines.logistic import fit_logistic
 from pysldl.decoding import NeighborDecoder
-from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.calibration import ScoreCalibration
-from pysldl.exceptions import DataError
 from pysldl.mapping import RidgeMapping
 
 __all__ = ["FeatureNeighbors", "LabelPrior", "OneVsRestLogistic", "RidgeReadout"]
 
 
-class LabelPrior(BaseLabelClassifier):
+@dataclass(eq=False, repr=False)
+class LabelPrior(BaselineClassifier):
     """The share of training rows that carry each label, whatever the features say.
 
-    Calibrated on the training rows themselves, which one row more or less hardly changes.
+    Parameters
+    ----------
+    calibrate : bool, default=True
+        Learn the threshold of ``predict`` and the probabilities on up to 5,000 of the training rows themselves, which
+        one row more or less hardly changes.
+    vectorizer, memory_limit, progress, random_state
+        See :class:`~pysldl.baselines.base.BaselineClassifier`. Nothing here is random or takes long.
 
     Attributes
     ----------
     prior_ : ndarray of shape (n_labels,), float32
+
+    Examples
+    --------
+    >>> from pysldl.baselines import LabelPrior
+    >>> LabelPrior().fit([[1], [2], [3], [4]], [[1, 0], [1, 1], [1, 0], [0, 0]]).prior_
+    array([0.75, 0.25], dtype=float32)
     """
 
-    _saved_state = (*BaseLabelClassifier._saved_state, "prior_")
-
-    def __init__(self, *, vectorizer: Any = None, memory_limit: int | str | None = None) -> None:
-        self.vectorizer = vectorizer
-        self.memory_limit = memory_limit
+    _saved_state = (*BaselineClassifier._saved_state, "prior_")
 
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        validate_parameters(self)
         self.prior_ = (self.label_counts_ / Y.shape[0]).astype(np.float32)
-        if self.target_kind_ != "classes":
+        if self._wants_calibration:
             rows = slice(CALIBRATION_ROWS)
             self.calibration_ = ScoreCalibration().fit(self._score_rows(X[rows]), Y[rows])
 
@@ -49,44 +65,46 @@ class LabelPrior(BaseLabelClassifier):
         return np.tile(self.prior_, (X.shape[0], 1))
 
 
-class FeatureNeighbors(BaseLabelClassifier):
+@dataclass(eq=False, repr=False)
+class FeatureNeighbors(BaselineClassifier):
     """Votes of the nearest training rows by cosine of the raw features: SLDL without any latent space.
 
     Sparse features are made dense, since the search is; past the memory limit that is refused.
 
     Parameters
     ----------
-    n_neighbors : int
-    calibrate : bool
-        Learn the threshold of ``predict`` and the probabilities from the scores that up to 5,000 training rows get
-        when they are left out.
-    vectorizer, memory_limit, random_state
-        As for :class:`~pysldl.SLDLClassifier`; the seed draws the rows that calibrate.
+    n_neighbors : int, default=30
+        Neighbors that vote.
+    calibrate : bool, default=True
+        Learn the threshold of ``predict`` and the probabilities from the leave-one-out scores of up to 5,000 training
+        rows.
+    vectorizer, memory_limit, progress, random_state
+        See :class:`~pysldl.baselines.base.BaselineClassifier`; the seed draws the rows that calibrate.
 
     Attributes
     ----------
     decoder_ : NeighborDecoder
+
+    Examples
+    --------
+    >>> from pysldl.baselines import FeatureNeighbors
+    >>> X, Y = [[1, 0], [0, 1], [1, 0], [0, 1]], [[1, 0], [0, 1], [1, 0], [0, 1]]
+    >>> FeatureNeighbors(n_neighbors=1).fit(X, Y).predict_topk([[2, 1]], 1)[0]
+    array([[0]])
     """
 
-    _saved_state = (*BaseLabelClassifier._saved_state, "decoder_")
+    n_neighbors: int = 30
 
-    def __init__(
-        self,
-        n_neighbors: int = 30,
-        *,
-        calibrate: bool = True,
-        vectorizer: Any = None,
-        memory_limit: int | str | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.calibrate = calibrate
-        self.vectorizer = vectorizer
-        self.memory_limit = memory_limit
-        self.random_state = random_state
+    _parameter_constraints: ClassVar[Constraints] = {
+        **BaselineClassifier._parameter_constraints,
+        "n_neighbors": [AT_LEAST_ONE],
+    }
+
+    _saved_state = (*BaselineClassifier._saved_state, "decoder_")
 
     @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        validate_parameters(self)
         require_memory(
             2 * 4 * X.shape[0] * X.shape[1],
             f"A dense copy of {X.shape[0]} rows with {X.shape[1]} features",
@@ -95,7 +113,7 @@ class FeatureNeighbors(BaseLabelClassifier):
         )
         rows = _dense_rows(X)
         self.decoder_ = NeighborDecoder(self.n_neighbors).fit(rows, Y)
-        if self.calibrate and self.target_kind_ != "classes":
+        if self._wants_calibration:
             held = check_random_state(self.random_state).permutation(len(rows))[:CALIBRATION_ROWS]
             self.calibration_ = ScoreCalibration().fit(self.decoder_.loo_scores(rows[held], held, rows, Y), Y[held])
 
@@ -104,45 +122,44 @@ class FeatureNeighbors(BaseLabelClassifier):
         return self.decoder_.scores(_dense_rows(X))
 
 
-class RidgeReadout(BaseLabelClassifier):
-    """Ridge regression from features straight to labels, all labels at once. Rows of X are scaled to length 1.
+@dataclass(eq=False, repr=False)
+class RidgeReadout(NormalizingBaseline):
+    """Ridge regression from features straight to labels, all labels at once.
 
     Parameters
     ----------
-    alpha : float
+    alpha : float, default=1.0
         Weight of the penalty.
-    calibrate : bool
-        Learn the threshold of ``predict`` and the probabilities from the scores that up to 5,000 training rows get
-        when they are left out, which ridge regression gives in closed form.
-    vectorizer, memory_limit, progress, random_state
-        As for :class:`~pysldl.SLDLClassifier`.
+    calibrate : bool, default=True
+        Learn the threshold of ``predict`` and the probabilities from the leave-one-out scores of up to 5,000 training
+        rows, which ridge regression gives in closed form.
+    vectorizer, memory_limit, progress, random_state, normalize
+        See :class:`~pysldl.baselines.base.NormalizingBaseline`.
 
     Attributes
     ----------
     mapping_ : RidgeMapping
+
+    Examples
+    --------
+    >>> from pysldl.baselines import RidgeReadout
+    >>> X, Y = [[1, 0], [0, 1], [1, 0], [0, 1]], [[1, 0], [0, 1], [1, 0], [0, 1]]
+    >>> RidgeReadout(alpha=1.0).fit(X, Y).decision_function([[1, 0]]).round(3)
+    array([[0.667, 0.   ]], dtype=float32)
     """
 
-    _saved_state = (*BaseLabelClassifier._saved_state, "mapping_")
+    alpha: float = 1.0
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        calibrate: bool = True,
-        vectorizer: Any = None,
-        memory_limit: int | str | None = None,
-        progress: ProgressCallback | bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.calibrate = calibrate
-        self.vectorizer = vectorizer
-        self.memory_limit = memory_limit
-        self.progress = progress
-        self.random_state = random_state
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NormalizingBaseline._parameter_constraints,
+        "alpha": [POSITIVE],
+    }
+
+    _saved_state = (*NormalizingBaseline._saved_state, "mapping_")
 
     @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        validate_parameters(self)
         rng = check_random_state(self.random_state)
         self.mapping_ = RidgeMapping(self.alpha, random_state=int(rng.randint(2**31 - 1)))
         nonzeros = X.nnz if sparse.issparse(X) else X.size
@@ -152,61 +169,56 @@ class RidgeReadout(BaseLabelClassifier):
             "Use SLDLClassifier, whose regression does not grow with the number of labels.",
             self.memory_limit,
         )
-        held = None
-        if self.calibrate and self.target_kind_ != "classes":
-            held = rng.permutation(X.shape[0])[:CALIBRATION_ROWS]
-        self.mapping_.fit(normalize_rows(X), Y, leverage_of=held, progress=self._on_progress)
+        held = rng.permutation(X.shape[0])[:CALIBRATION_ROWS] if self._wants_calibration else None
+        self.mapping_.fit(self._scaled(X), Y, leverage_of=held, progress=self._on_progress)
         if held is not None:
             left_out = self.mapping_.leave_one_out(self._score_rows(X[held]), Y[held])
             self.calibration_ = ScoreCalibration().fit(left_out, Y[held])
 
     @single_threaded_blas
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
-        return self.mapping_.predict(normalize_rows(X)).astype(np.float32, copy=False)
+        return np.asarray(self.mapping_.predict(self._scaled(X)), dtype=np.float32)
 
 
-class OneVsRestLogistic(BaseLabelClassifier):
-    """One logistic regression a label; the score is its probability. Rows of X are scaled to length 1.
+@dataclass(eq=False, repr=False)
+class OneVsRestLogistic(NormalizingBaseline):
+    """One logistic regression a label; the score is its probability.
 
     Parameters
     ----------
-    C : float
+    C : float, default=1.0
         Weight of the loss against the L2 penalty.
-    calibrate : bool
+    calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities on held-out rows; fitting takes twice as long.
-    vectorizer, memory_limit, progress, random_state
-        As for :class:`~pysldl.SLDLClassifier`.
+    vectorizer, memory_limit, progress, random_state, normalize
+        See :class:`~pysldl.baselines.base.NormalizingBaseline`.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features, n_labels), float32
     intercept_ : ndarray of shape (n_labels,), float32
         Infinite for a label that all training rows carry, or none.
+
+    Examples
+    --------
+    >>> from pysldl.baselines import OneVsRestLogistic
+    >>> X, Y = [[1, 0], [0, 1], [1, 0], [0, 1]], [[1, 0], [0, 1], [1, 0], [0, 1]]
+    >>> OneVsRestLogistic(C=10.0).fit(X, Y).predict_topk(X, 1)[0].ravel()
+    array([0, 1, 0, 1])
     """
 
-    _saved_state = (*BaseLabelClassifier._saved_state, "coef_", "intercept_")
+    C: float = 1.0
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        calibrate: bool = True,
-        vectorizer: Any = None,
-        memory_limit: int | str | None = None,
-        progress: ProgressCallback | bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.C = C
-        self.calibrate = calibrate
-        self.vectorizer = vectorizer
-        self.memory_limit = memory_limit
-        self.progress = progress
-        self.random_state = random_state
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NormalizingBaseline._parameter_constraints,
+        "C": [POSITIVE],
+    }
+
+    _saved_state = (*NormalizingBaseline._saved_state, "coef_", "intercept_")
 
     @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        if not self.C > 0:
-            raise DataError(f"C must be positive, but is {self.C!r}.")
+        validate_parameters(self)
         n_samples, n_labels = Y.shape
         require_memory(
             4 * X.shape[1] * n_labels,
@@ -214,7 +226,7 @@ class OneVsRestLogistic(BaseLabelClassifier):
             "Use SLDLClassifier, of which nothing that is trained grows with the number of labels.",
             self.memory_limit,
         )
-        features = normalize_rows(X)
+        features = self._scaled(X)
         columns = Y.tocsc()
         self.coef_ = np.zeros((X.shape[1], n_labels), dtype=np.float32)
         self.intercept_ = np.where(self.label_counts_ > 0, np.inf, -np.inf).astype(np.float32)
@@ -225,12 +237,12 @@ class OneVsRestLogistic(BaseLabelClassifier):
             self.coef_[:, label], self.intercept_[label] = fit_logistic(features, carried, self.C)
             if self._on_progress is not None:
                 self._on_progress(Progress("labels", step, len(varied)))
-        if self.calibrate and self.target_kind_ != "classes":
-            self.calibration_ = held_out_calibration(self, X, Y, check_random_state(self.random_state))
+        if self._wants_calibration:
+            self.calibration_ = self._held_out_calibration(X, Y, check_random_state(self.random_state))
 
     @single_threaded_blas
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
-        return expit(normalize_rows(X) @ self.coef_ + self.intercept_).astype(np.float32, copy=False)
+        return np.asarray(expit(self._scaled(X) @ self.coef_ + self.intercept_), dtype=np.float32)
 
 
 def _dense_rows(X: Any) -> NDArray[np.float32]:

@@ -19,19 +19,8 @@ def euclidean_neighbors(
     Products are in double precision and rounded to single precision before they are compared, so that rows at the same
     distance compare equal and the lower one is taken. scikit-learn's search leaves such ties to the order in which its
     threads come upon them.
-
-    Parameters
-    ----------
-    Q : ndarray of shape (n_queries, n_components)
-    codes : ndarray of shape (n_rows, n_components)
-    k : int
-        At most ``n_rows``.
-
-    Returns
-    -------
-    distances : ndarray of shape (n_queries, k), float64
-    neighbors : ndarray of shape (n_queries, k), int64
-        Nearest first, but for differences of distance that single precision does not resolve.
+    :mod:`pysldl.neighbors` compares cosines. Both results are of shape (n_queries, k), nearest first, but for
+    differences of distance that single precision does not resolve; k is at most the number of codes.
     """
     distances = np.empty((len(Q), k))
     neighbors = np.empty((len(Q), k), dtype=np.int64)

@@ -1,26 +1,33 @@
-"""FLEM: a classifier and a label-enhancement network that teach each other (Zhao, An, Xu and Geng, IJCAI 2022)."""
-
-from __future__ import annotations
+"""FLEM: a classifier and a label-enhancement network that teach each other."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
 
-from pysldl._utils.progress import ProgressCallback
-from pysldl.baselines.torch_training.classifier import Clip, OptimizerName, Scaling, TorchClassifier, decay_weights_only
+import torch
+from sklearn.utils._param_validation import StrOptions
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize
+
+from pysldl.baselines.base import NOT_NEGATIVE, Constraints
+from pysldl.baselines.torch_training.classifier import (
+    Clip,
+    OptimizerName,
+    Scoring,
+    TorchClassifier,
+    decay_weights_only,
+)
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.loop import Objective
-from pysldl.exceptions import DataError
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 __all__ = ["FLEM"]
 
 HIDDEN = 128
 
 
+@dataclass(eq=False, repr=False)
 class FLEM(TorchClassifier):
-    r"""FLEM: fusion label enhancement.
+    r"""FLEM: fusion label enhancement for multi-label learning [1]_.
 
     A linear classifier gives logits p; beside it an enhancement network turns features and labels of a training row
     into logits d of a label distribution. With sg for "no gradient",
@@ -34,70 +41,54 @@ class FLEM(TorchClassifier):
 
     Parameters
     ----------
-    alpha, beta : float
-        The paper's settings, 0.01 and 0.01.
-    variant : {"ld", "threshold", "sim"}
+    alpha, beta : float, default=0.01
+        The SLDL paper's settings.
+    variant : {"ld", "threshold", "sim"}, default="ld"
         What :math:`\ell_4` asks of the distribution: to agree with the classifier (``"ld"``, FLEM-D, the default of
         the authors' code), to rank positives above negatives, or to keep the similarities between rows.
-    selection : {"AP", "P@1", "hamming"}
-        What decides on held-out rows which epoch is kept. The authors' code uses the Hamming loss, which favors
-        models that predict nothing where labels are rare; not given by the paper.
-    epochs : int
+    calibrate, vectorizer, memory_limit, progress, random_state, normalize, minmax, device
+        See :class:`~pysldl.baselines.torch_training.classifier.TorchClassifier`.
+    epochs : int, default=100
         The authors' code runs 30, at which the classifier still improves on every data set when rows have length 1.
     batch_size, learning_rate, weight_decay, optimizer, clip
         Those of the authors' code. Biases are not decayed.
-    scaling, validation_fraction, patience
-        Not given by the paper.
-    device, vectorizer, memory_limit, progress, random_state
-        See :class:`~pysldl.baselines.torch_training.classifier.TorchClassifier`.
+    validation_fraction, patience
+        Not given by the SLDL paper.
+    scoring : {"AP", "P@1", "hamming"}, default="AP"
+        What decides on validation rows which epoch is kept. The authors' code uses the Hamming loss, which favors
+        models that predict nothing where labels are rare; not given by the SLDL paper.
+
+    References
+    ----------
+    .. [1] X. Zhao, Y. An, N. Xu, X. Geng. Fusion label enhancement for multi-label learning. IJCAI 2022.
+
+    Examples
+    --------
+    >>> from pysldl.baselines import FLEM
+    >>> X, Y = [[1, 0], [0, 1], [1, 0], [0, 1]], [[1, 0], [0, 1], [1, 0], [0, 1]]
+    >>> FLEM(epochs=50, learning_rate=0.1, random_state=0).fit(X, Y).predict_topk(X, 1)[0].ravel()
+    array([0, 1, 0, 1])
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.01,
-        beta: float = 0.01,
-        variant: Literal["ld", "threshold", "sim"] = "ld",
-        selection: Literal["AP", "P@1", "hamming"] = "AP",
-        epochs: int = 100,
-        batch_size: int = 64,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-4,
-        optimizer: OptimizerName = "amsgrad",
-        clip: Clip = "adaptive",
-        scaling: Scaling = "l2",
-        validation_fraction: float = 0.1,
-        patience: int | None = None,
-        device: str = "auto",
-        vectorizer: Any = None,
-        memory_limit: int | str | None = None,
-        progress: ProgressCallback | None = None,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            epochs=epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            optimizer=optimizer,
-            clip=clip,
-            scaling=scaling,
-            validation_fraction=validation_fraction,
-            patience=patience,
-            device=device,
-            vectorizer=vectorizer,
-            memory_limit=memory_limit,
-            progress=progress,
-            random_state=random_state,
-        )
-        self.alpha = alpha
-        self.beta = beta
-        self.variant = variant
-        self.selection = selection
+    alpha: float = 0.01
+    beta: float = 0.01
+    variant: Literal["ld", "threshold", "sim"] = "ld"
+    _: KW_ONLY
+    batch_size: int = 64
+    weight_decay: float = 1e-4
+    optimizer: OptimizerName = "amsgrad"
+    clip: Clip = "adaptive"
+    patience: int | None = None
+    scoring: Scoring = "AP"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **TorchClassifier._parameter_constraints,
+        "alpha": [NOT_NEGATIVE],
+        "beta": [NOT_NEGATIVE],
+        "variant": [StrOptions({"ld", "threshold", "sim"})],
+    }
 
     def _build(self, n_features: int, n_labels: int) -> nn.Module:
-        from torch import nn
-
         network = nn.ModuleDict(
             {
                 "classifier": nn.Linear(n_features, n_labels),
@@ -122,11 +113,9 @@ class FLEM(TorchClassifier):
         return decay_weights_only(network, self.weight_decay)
 
     def _objective(self, network: Any, train: DenseBatches) -> Objective:
-        fourth = _fourth_loss(self.variant)
+        fourth = FOURTH_LOSS[self.variant]
 
         def loss(x: Tensor, y: Tensor) -> Tensor:
-            from torch.nn.functional import binary_cross_entropy_with_logits
-
             p, d = network["classifier"](x), enhanced(network, x, y)
             prediction = soft_cross_entropy(p, d.detach()), binary_cross_entropy_with_logits(p, y)
             enhancement = fourth(d, p.detach(), x, y), focused_cross_entropy(d, p.detach(), y)
@@ -137,7 +126,6 @@ class FLEM(TorchClassifier):
 
 def enhanced(network: Any, x: Tensor, y: Tensor) -> Tensor:
     """Logits of the label distribution of rows, of shape (batch, n_labels)."""
-    import torch
 
     def step(name: str, v: Tensor) -> Tensor:
         transformed = network[name](v)
@@ -153,36 +141,28 @@ def soft_cross_entropy(logits: Tensor, target_logits: Tensor) -> Tensor:
 
 def focused_cross_entropy(d: Tensor, p: Tensor, y: Tensor) -> Tensor:
     """Binary cross-entropy of d in which a negative counts as much as the classifier believes in it."""
-    import torch
-
     likelihood = torch.sigmoid(torch.where(y > 0, d, -d)).clamp_min(1e-7)
     return -(torch.where(y > 0, 1.0, torch.sigmoid(p)) * likelihood.log()).mean()
 
 
-def ranking_hinge(d: Tensor, y: Tensor) -> Tensor:
+def threshold_loss(d: Tensor, y: Tensor) -> Tensor:
     """Sum over rows of what the best negative lies above the worst positive; rows without either are skipped."""
     best_negative = d.masked_fill(y > 0, float("-inf")).amax(dim=1)
     worst_positive = d.masked_fill(y <= 0, float("inf")).amin(dim=1)
     return (best_negative - worst_positive).clamp_min(0.0).sum()
 
 
-def similarity_gap(d: Tensor, x: Tensor) -> Tensor:
+def row_similarity_loss(d: Tensor, x: Tensor) -> Tensor:
     """Mean squared difference between the cosine similarities of the rows of d and of x within a batch."""
-    from torch.nn.functional import normalize
-
     d, x = normalize(d, dim=1), normalize(x, dim=1)
     return (d @ d.T - x @ x.T).square().mean()
 
 
-def _fourth_loss(variant: str) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
-    losses: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
-        "ld": lambda d, p, x, y: soft_cross_entropy(d, p),
-        "threshold": lambda d, p, x, y: ranking_hinge(d, y),
-        "sim": lambda d, p, x, y: similarity_gap(d, x),
-    }
-    if variant not in losses:
-        raise DataError(f"variant must be one of {', '.join(losses)}, but is {variant!r}.")
-    return losses[variant]
+FOURTH_LOSS: dict[str, Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]] = {
+    "ld": lambda d, p, x, y: soft_cross_entropy(d, p),
+    "threshold": lambda d, p, x, y: threshold_loss(d, y),
+    "sim": lambda d, p, x, y: row_similarity_loss(d, x),
+}
 
 
 def _mixed(share: float, first: Tensor, second: Tensor) -> Tensor:
@@ -190,6 +170,4 @@ def _mixed(share: float, first: Tensor, second: Tensor) -> Tensor:
 
 
 def _transform(n_in: int, n_out: int) -> nn.Module:
-    from torch import nn
-
     return nn.Sequential(nn.Linear(n_in, n_out), nn.LeakyReLU(0.01), nn.BatchNorm1d(n_out))

@@ -1,4 +1,4 @@
-"""The classifiers that ``sldl fit`` makes by name: presets of SLDL, the comparing methods and the controls."""
+"""The classifiers that ``sldl fit`` makes by name, from the one table of methods."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ __all__ = ["make_method"]
 
 
 def make_method(name: str, usual: dict[str, Any]) -> Any:
-    """A classifier by the name of a preset, of a comparing method in the paper, or of a control.
+    """A classifier by the name of a preset, or of any other method of the library.
 
     Parameters
     ----------
@@ -17,18 +17,14 @@ def make_method(name: str, usual: dict[str, Any]) -> Any:
     usual : dict
         Parameters to set where the classifier has them.
     """
-    from pysldl.baselines import BASELINES, CONTROLS
-    from pysldl.estimator.presets import PRESETS, make_sldl
+    from pysldl.baselines.registry import BASELINES, CONTROLS, METHODS, PRESET_METHODS
 
-    if name in PRESETS:
-        return make_sldl(name, **usual)
-    methods = BASELINES | CONTROLS
-    if name not in methods:
-        known = (*PRESETS, *methods)
+    known = {**METHODS, **PRESET_METHODS}
+    if name not in known:
         all_names = (
-            f"SLDL: {', '.join(PRESETS)}; comparing methods: {', '.join(BASELINES)}; controls: {', '.join(CONTROLS)}."
+            f"SLDL: {', '.join(PRESET_METHODS)}; baselines: {', '.join(BASELINES)}; controls: {', '.join(CONTROLS)}."
         )
-        raise DataError(f"--preset: there is no {name!r}; {did_you_mean(name, known) or all_names}")
-    classifier = methods[name]()
+        raise DataError(f"--preset: there is no {name!r}; {did_you_mean(name, list(known)) or all_names}")
+    classifier = known[name]()
     present = classifier.get_params()
     return classifier.set_params(**{key: value for key, value in usual.items() if key in present})

@@ -1,36 +1,35 @@
-"""AdaBoost.C2: one boosting path per label, and in every round a chain through which the paths talk to each other."""
+"""AdaBoost.C2: one boosting path for each label, and in every round a classifier chain over all of them."""
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 
 from pysldl._utils.memory import require_memory
-from pysldl._utils.progress import Progress, ProgressCallback
+from pysldl._utils.progress import Progress
+from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.baselines.adaboost_c2.kernel_ridge_chain import KernelRidgeChain, KernelSystem
 from pysldl.baselines.adaboost_c2.linear_chain import LinearChain
-from pysldl.baselines.adaboost_c2.svm_chain import KernelChain, scale_gamma
-from pysldl.baselines.held_out_calibration import held_out_calibration
-from pysldl.estimator.base import BaseLabelClassifier
-from pysldl.exceptions import DataError
+from pysldl.baselines.adaboost_c2.svm_chain import SVMChain, scale_gamma
+from pysldl.baselines.base import AT_LEAST_ONE, POSITIVE, Constraints, NormalizingBaseline
 
 __all__ = ["AdaBoostC2", "boost"]
 
 SMALLEST_ERROR = 1e-10
 BLOCK_BYTES = 256 << 20
-LEARNERS = ("kernel_ridge", "ridge", "logistic", "svc")
 
-Learner = Literal["kernel_ridge", "ridge", "logistic", "svc"]
-Chain = LinearChain | KernelChain
+Chain = LinearChain | SVMChain
 
 
-class AdaBoostC2(BaseLabelClassifier):
-    """AdaBoost.C2 (Li, Zhu and Wang, AAAI 2023).
+@dataclass(eq=False, repr=False)
+class AdaBoostC2(NormalizingBaseline):
+    """AdaC2: AdaBoost.C2, boosted classifier chains [1]_.
 
     Every label has its own AdaBoost path. In each round the learners form a classifier chain: a learner sees the
     features and the labels that come before its own, those with the smallest errors in the round before first. True
@@ -40,31 +39,32 @@ class AdaBoostC2(BaseLabelClassifier):
 
     Parameters
     ----------
-    n_rounds : int
-        The paper's T.
-    delta : float
-    learner : {"kernel_ridge", "ridge", "logistic", "svc"}
+    n_rounds : int, default=10
+        T in [1]_.
+    delta : float, default=0.01
+        Weighted error below which a path is finished.
+    learner : {"kernel_ridge", "ridge", "logistic", "svc"}, default="kernel_ridge"
         ``"svc"`` is the authors': a support vector machine with a Gaussian kernel, practical to a few thousand rows.
         ``"kernel_ridge"``, our default, is ridge regression with that kernel, which solves a whole round at once; it
         holds a matrix of all pairs of rows, practical to some twenty thousand. ``"ridge"`` and ``"logistic"`` are
         linear and take any number of rows.
-    C : float
+    C : float, default=1.0
         Weight of the learner's loss against its penalty.
-    variant : {"paper", "official"}
+    variant : {"paper", "official"}, default="paper"
         ``"official"`` does what the authors' code does instead: weights of *correctly* classified rows grow; in later
         rounds only finished labels are ordered by error and the others are shuffled; the learner that finishes
         a path has no vote, unless it is the path's first. Two further defects of that code are left out: labels that
         no row carries get one made up, and columns of finished labels change places between training and prediction.
-    normalize : bool
-        Scale every row of X to length 1. The authors do not scale.
-    calibrate : bool
+    calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities on held-out rows; fitting takes twice as long.
     vectorizer, memory_limit, progress, random_state
-        As for :class:`~pysldl.SLDLClassifier`.
+        See :class:`~pysldl.baselines.base.BaselineClassifier`.
+    normalize : bool, default=True
+        Scale every row of X to length 1. The authors do not scale.
 
     Attributes
     ----------
-    rounds_ : list of KernelRidgeChain, LinearChain or KernelChain
+    rounds_ : list of KernelRidgeChain, LinearChain or SVMChain
     vote_weights_ : ndarray of shape (n_rounds, n_labels), float32
         Weight of every learner in its label's score; those of a label sum to 1.
     always_ : ndarray of int
@@ -80,40 +80,40 @@ class AdaBoostC2(BaseLabelClassifier):
     each label falls: a linear learner cannot fit the few rows that boosting makes heavy, so that a path runs through
     all rounds and its later learners outvote the first. Learners with a kernel do not show it, nor does the authors'
     reversed update. ``docs/baselines.md`` has the numbers.
+
+    References
+    ----------
+    .. [1] J. Li, X. Zhu, J. Wang. AdaBoost.C2: boosting classifiers chains for multi-label classification. AAAI 2023.
+
+    Examples
+    --------
+    >>> from pysldl.baselines import AdaBoostC2
+    >>> X, Y = [[1, 0], [0, 1], [1, 0], [0, 1]], [[1, 0], [0, 1], [1, 0], [0, 1]]
+    >>> AdaBoostC2(n_rounds=2, random_state=0).fit(X, Y).predict_topk(X, 1)[0].ravel()
+    array([0, 1, 0, 1])
     """
 
-    _saved_state = (*BaseLabelClassifier._saved_state, "rounds_", "vote_weights_", "always_", "kernel_rows_", "gamma_")
+    n_rounds: int = 10
+    delta: float = 0.01
+    learner: Literal["kernel_ridge", "ridge", "logistic", "svc"] = "kernel_ridge"
+    C: float = 1.0
+    variant: Literal["paper", "official"] = "paper"
 
-    def __init__(
-        self,
-        n_rounds: int = 10,
-        delta: float = 0.01,
-        *,
-        learner: Learner = "kernel_ridge",
-        C: float = 1.0,
-        variant: Literal["paper", "official"] = "paper",
-        normalize: bool = True,
-        calibrate: bool = True,
-        vectorizer: Any = None,
-        memory_limit: int | str | None = None,
-        progress: ProgressCallback | bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.delta = delta
-        self.learner = learner
-        self.C = C
-        self.variant = variant
-        self.normalize = normalize
-        self.calibrate = calibrate
-        self.vectorizer = vectorizer
-        self.memory_limit = memory_limit
-        self.progress = progress
-        self.random_state = random_state
+    _parameter_constraints: ClassVar[Constraints] = {
+        **NormalizingBaseline._parameter_constraints,
+        "n_rounds": [AT_LEAST_ONE],
+        "delta": [POSITIVE],
+        "learner": [StrOptions({"kernel_ridge", "ridge", "logistic", "svc"})],
+        "C": [POSITIVE],
+        "variant": [StrOptions({"paper", "official"})],
+    }
+
+    _saved_state = (*NormalizingBaseline._saved_state, "rounds_", "vote_weights_", "always_", "kernel_rows_", "gamma_")
 
     @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        self._check(X, Y)
+        validate_parameters(self)
+        self._require_memory(X, Y)
         rng = check_random_state(self.random_state)
         features = self._training_features(self._scaled(X))
         n_samples, n_labels = Y.shape
@@ -140,9 +140,9 @@ class AdaBoostC2(BaseLabelClassifier):
             chain = self._next_chain(varied, errors, rng)
             if self._on_progress is not None:
                 self._on_progress(Progress("rounds", number + 1, self.n_rounds, float(errors[labels].mean())))
-        self.vote_weights_ = self._shares(alphas[: len(self.rounds_)])
-        if self.calibrate and self.target_kind_ != "classes":
-            self.calibration_ = held_out_calibration(self, X, Y, rng)
+        self.vote_weights_ = self._vote_shares(alphas[: len(self.rounds_)])
+        if self._wants_calibration:
+            self.calibration_ = self._held_out_calibration(X, Y, rng)
 
     @single_threaded_blas
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
@@ -170,12 +170,12 @@ class AdaBoostC2(BaseLabelClassifier):
 
     def _kernel(self, X: Any) -> NDArray[np.float32]:
         """Of rows with those trained on, of shape (n_rows, n_samples)."""
-        return rbf_kernel(X, self.kernel_rows_, gamma=self.gamma_).astype(np.float32, copy=False)
+        return np.asarray(rbf_kernel(X, self.kernel_rows_, gamma=self.gamma_), dtype=np.float32)
 
     def _new_chain(self) -> Chain:
         if self.learner == "kernel_ridge":
-            return KernelRidgeChain(C=self.C)
-        return KernelChain(C=self.C) if self.learner == "svc" else LinearChain(self.learner, C=self.C)
+            return KernelRidgeChain(self.C)
+        return SVMChain(self.C) if self.learner == "svc" else LinearChain(self.learner, self.C)
 
     def _next_chain(
         self, varied: NDArray[np.int64], errors: NDArray[np.float64], rng: np.random.RandomState
@@ -187,27 +187,15 @@ class AdaBoostC2(BaseLabelClassifier):
         n_finished = int((errors[varied] < self.delta).sum())
         return np.concatenate([by_error[:n_finished], rng.permutation(by_error[n_finished:])])
 
-    def _shares(self, alphas: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _vote_shares(self, alphas: NDArray[np.float64]) -> NDArray[np.float32]:
         """Votes that sum to 1 for every label; equal ones where no learner of a label was better than chance."""
         learned = np.zeros(alphas.shape, dtype=bool)
         for number, learners in enumerate(self.rounds_):
             learned[number, learners.labels_] = True
         votes = np.where(alphas.sum(axis=0) > 0, alphas, learned)
-        return (votes / np.maximum(votes.sum(axis=0), SMALLEST_ERROR)).astype(np.float32)
+        return np.asarray(votes / np.maximum(votes.sum(axis=0), SMALLEST_ERROR), dtype=np.float32)
 
-    def _scaled(self, X: Any) -> Any:
-        return normalize_rows(X) if self.normalize else X
-
-    def _check(self, X: Any, Y: sparse.csr_array) -> None:
-        if not self.n_rounds >= 1:
-            raise DataError(f"n_rounds must be at least 1, but is {self.n_rounds!r}.")
-        for name in ("C", "delta"):
-            if not getattr(self, name) > 0:
-                raise DataError(f"{name} must be positive, but is {getattr(self, name)!r}.")
-        known = {"learner": LEARNERS, "variant": ("paper", "official")}
-        for name, values in known.items():
-            if getattr(self, name) not in values:
-                raise DataError(f"{name} must be one of {', '.join(values)}, but is {getattr(self, name)!r}.")
+    def _require_memory(self, X: Any, Y: sparse.csr_array) -> None:
         n_samples, n_labels = Y.shape
         in_kernel = self.learner in ("kernel_ridge", "svc")
         side, width = (n_samples, n_samples) if in_kernel else (X.shape[1] + n_labels, X.shape[1])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from pysldl.backend.threads import matmul
-from pysldl.baselines.adaboost_c2.linear_chain import LinearChain
+from pysldl.baselines.adaboost_c2.linear_chain import LinearChain, conjugate_gradients
 from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
 
 __all__ = ["KernelRidgeChain", "KernelSystem", "solve_equal", "solve_weighted"]
@@ -55,13 +55,14 @@ class KernelSystem:
         small = (basis.T @ image).astype(np.float64)
         small = (small + small.T) / 2
         small.flat[:: len(small) + 1] += 1e-4
-        return linalg.solve_triangular(linalg.cholesky(small, lower=True), image.T, lower=True).T.astype(np.float32)
+        half = linalg.solve_triangular(linalg.cholesky(small, lower=True), image.T, lower=True)
+        return np.asarray(half.T.astype(np.float32))
 
 
 class KernelRidgeChain(LinearChain):
     """A weighted kernel ridge regression a label, on the features and, linearly, on the labels before it in the chain.
 
-    The fast relative of :class:`~pysldl.baselines.adaboost_c2.svm_chain.KernelChain`: one kernel serves all labels and
+    The fast relative of :class:`~pysldl.baselines.adaboost_c2.svm_chain.SVMChain`: one kernel serves all labels and
     rounds, and all labels of a round are solved for together. Like a support vector machine, and unlike a linear
     learner, it can follow the few rows that boosting makes heavy. It regresses on 1 and -1; coefficients are stored for
     0 and 1, so that everything else is as in :class:`LinearChain`, with rows of the kernel in the place of features.
@@ -74,8 +75,8 @@ class KernelRidgeChain(LinearChain):
         Weight of the loss against the penalty, for weights that sum to the number of rows.
     """
 
-    def __init__(self, *, C: float = 1.0) -> None:
-        super().__init__("ridge", C=C)
+    def __init__(self, C: float = 1.0) -> None:
+        super().__init__("ridge", C)
 
     def fit(
         self,
@@ -127,7 +128,7 @@ def solve_equal(
     seen : ndarray of shape (n_problems,)
         How many labels come before each.
     weights
-        Not looked at.
+        Ignored.
 
     Returns
     -------
@@ -187,14 +188,14 @@ def solve_weighted(
     for start in range(0, len(seen), block):
         part = slice(start, start + block)
         roots = np.sqrt(weights[:, part])
-        duals[:, part] = _Descent(system, joint, gram, rest, ends[part], largest.shape[1], roots).run(
-            roots * targets[:, part], tol, max_iter
-        )
+        problems = _WeightedProblems(system, joint, gram, rest, ends[part], largest.shape[1], roots)
+        right = roots * targets[:, part]
+        duals[:, part] = roots * conjugate_gradients(problems.times, problems.precondition, right, tol, max_iter)
     return duals
 
 
-class _Descent:
-    """Preconditioned conjugate gradients for some of the problems of :func:`solve_weighted`."""
+class _WeightedProblems:
+    """The matrices of some of the problems of :func:`solve_weighted`, and approximate inverses of them."""
 
     def __init__(
         self,
@@ -216,7 +217,7 @@ class _Descent:
         self.diagonal = np.float32(rest) * roots**2 + np.float32(1.0 / system.C)
         self.factors = [self._factor(number, end) for number, end in enumerate(ends)]
 
-    def _factor(self, number: int, end: int) -> Matrix:
+    def _factor(self, number: int, end: int) -> Any:
         """Of ``I + J_kᵀ S D⁻¹ S J_k``, by which Woodbury's identity inverts ``D + S J_k J_kᵀ S``."""
         share = self.roots[:, number] ** 2 / self.diagonal[:, number]
         # Rows that no learner was wrong about all have the same weight, so that only the others need a product.
@@ -227,35 +228,15 @@ class _Descent:
         gram.flat[:: end + 1] += 1.0
         return linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
 
-    def _times(self, v: Matrix) -> Matrix:
+    def times(self, v: Matrix) -> Any:
         scaled = self.roots * v
         image = matmul(self.system.kernel, scaled)
         image += self.linear @ ((self.linear.T @ scaled) * self.visible_linear)
         return self.roots * image + v / np.float32(self.system.C)
 
-    def _precondition(self, residual: Matrix) -> Matrix:
+    def precondition(self, residual: Matrix) -> Matrix:
         level = residual / self.diagonal
         inner = (self.joint.T @ (self.roots * level)) * self.visible
         for number, factor in enumerate(self.factors):
             inner[: len(factor), number] = linalg.cho_solve((factor, True), inner[: len(factor), number])
         return level - self.roots * (self.joint @ inner) / self.diagonal
-
-    def run(self, right: Matrix, tol: float, max_iter: int) -> Matrix:
-        solution, residual = np.zeros_like(right), right.copy()
-        target = tol**2 * np.einsum("ij,ij->j", right, right)
-        direction = self._precondition(residual)
-        energy = np.einsum("ij,ij->j", residual, direction)
-        for _ in range(max_iter):
-            image = self._times(direction)
-            curvature = np.einsum("ij,ij->j", direction, image)
-            length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
-            solution += length * direction
-            residual -= length * image
-            if (np.einsum("ij,ij->j", residual, residual) <= target).all():
-                break
-            preconditioned = self._precondition(residual)
-            fresh = np.einsum("ij,ij->j", residual, preconditioned)
-            direction *= np.divide(fresh, energy, out=np.zeros_like(energy), where=energy > 0)
-            direction += preconditioned
-            energy = fresh
-        return self.roots * solution

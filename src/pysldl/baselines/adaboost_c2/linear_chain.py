@@ -1,5 +1,7 @@
 """One round of AdaBoost.C2 with linear learners: a chain in which each label also sees the labels before it."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -8,16 +10,17 @@ from scipy import linalg, sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
-from pysldl.baselines.adaboost_c2.logistic import fit_logistic
 from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
+from pysldl.baselines.logistic import fit_logistic
 
-__all__ = ["LinearChain", "solve_chain"]
+__all__ = ["LinearChain", "conjugate_gradients", "solve_chain"]
 
 BLOCK_BYTES = 64 << 20
 
 Matrix = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class LinearChain(BaseEstimator):
     """A weighted linear learner per label, on the features and on the labels that come before it in the chain.
 
@@ -44,11 +47,10 @@ class LinearChain(BaseEstimator):
         Of the sigmoids.
     """
 
-    _saved_state = ("labels_", "coef_", "chain_coef_", "intercept_", "slope_", "offset_")
+    learner: Literal["ridge", "logistic"] = "ridge"
+    C: float = 1.0
 
-    def __init__(self, learner: Literal["ridge", "logistic"] = "ridge", *, C: float = 1.0) -> None:
-        self.learner = learner
-        self.C = C
+    _saved_state = ("labels_", "coef_", "chain_coef_", "intercept_", "slope_", "offset_")
 
     def fit(
         self,
@@ -104,11 +106,13 @@ class LinearChain(BaseEstimator):
 
     def _probability(self, values: NDArray[np.floating], number: int) -> NDArray[np.floating]:
         if self.slope_ is not None and self.offset_ is not None:
-            return expit(self.slope_[number] * values + self.offset_[number])
-        return np.clip(values, 0.0, 1.0) if self.learner == "ridge" else expit(values)
+            values = expit(self.slope_[number] * values + self.offset_[number])
+        else:
+            values = np.clip(values, 0.0, 1.0) if self.learner == "ridge" else expit(values)
+        return values
 
     def _values(self, X: Any, Y: sparse.csr_array) -> NDArray[np.floating]:
-        return X @ self.coef_ + self.intercept_ + Y @ self.chain_coef_
+        return np.asarray(X @ self.coef_ + self.intercept_ + Y @ self.chain_coef_)
 
     def _logistic(
         self, design: Any, targets: NDArray[np.bool_], weights: NDArray[np.float32], seen: NDArray[np.integer]
@@ -162,35 +166,57 @@ def solve_chain(
     for start in range(0, len(seen), block):
         part = slice(start, start + block)
         visible = np.arange(n_columns)[:, None] < seen[part]
-        W[:, part] = _conjugate_gradients(A, targets[:, part], weights[:, part], visible, alpha, factor, tol, max_iter)
+        problems = _RidgeProblems(A, weights[:, part], visible, alpha, factor)
+        right = (A.T @ (weights[:, part] * targets[:, part])) * visible
+        W[:, part] = conjugate_gradients(problems.times, problems.precondition, right, tol, max_iter)
     return W
 
 
-def _conjugate_gradients(
-    A: Any,
-    targets: NDArray[np.bool_],
-    weights: NDArray[np.floating],
-    visible: NDArray[np.bool_],
-    alpha: float,
-    factor: Matrix,
-    tol: float,
-    max_iter: int,
-) -> Matrix:
-    def precondition(R: Matrix) -> Matrix:
-        half = linalg.solve_triangular(factor, R, lower=True, check_finite=False)
-        half *= visible
-        return linalg.solve_triangular(factor, half, lower=True, trans="T", check_finite=False)
+@dataclass
+class _RidgeProblems:
+    """The matrices of some of the problems of :func:`solve_chain`, and approximate inverses of them."""
 
-    residual = (A.T @ (weights * targets)) * visible
-    target = tol**2 * np.einsum("ij,ij->j", residual, residual)
-    W = np.zeros_like(residual)
+    A: Any
+    weights: NDArray[np.floating]
+    visible: NDArray[np.bool_]
+    alpha: float
+    factor: Matrix
+
+    def times(self, V: Matrix) -> Any:
+        return (self.A.T @ (self.weights * (self.A @ V)) + self.alpha * V) * self.visible
+
+    def precondition(self, R: Matrix) -> Any:
+        half = linalg.solve_triangular(self.factor, R, lower=True, check_finite=False)
+        half *= self.visible
+        return linalg.solve_triangular(self.factor, half, lower=True, trans="T", check_finite=False)
+
+
+def conjugate_gradients(
+    times: Callable[[Any], Any], precondition: Callable[[Any], Any], right: NDArray[Any], tol: float, max_iter: int
+) -> NDArray[Any]:
+    """Solve one linear system for every column of ``right``, of shape (n_unknowns, n_problems), by its own matrix.
+
+    The solver of :mod:`pysldl.mapping` shares one matrix among all columns and scales by a diagonal; here both the
+    matrix and the preconditioner differ from column to column.
+
+    Parameters
+    ----------
+    times, precondition : callable
+        The product with the matrices, and with approximate inverses of them, column by column.
+    right : ndarray of shape (n_unknowns, n_problems)
+    tol : float
+        Residual, relative to the right-hand side, at which to stop.
+    max_iter : int
+    """
+    solution, residual = np.zeros_like(right), right.copy()
+    target = tol**2 * np.einsum("ij,ij->j", right, right)
     direction = precondition(residual)
     energy = np.einsum("ij,ij->j", residual, direction)
     for _ in range(max_iter):
-        image = (A.T @ (weights * (A @ direction)) + alpha * direction) * visible
+        image = times(direction)
         curvature = np.einsum("ij,ij->j", direction, image)
         length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0)
-        W += length * direction
+        solution += length * direction
         residual -= length * image
         if (np.einsum("ij,ij->j", residual, residual) <= target).all():
             break
@@ -199,7 +225,7 @@ def _conjugate_gradients(
         direction *= np.divide(fresh, energy, out=np.zeros_like(energy), where=energy > 0)
         direction += preconditioned
         energy = fresh
-    return W
+    return solution
 
 
 def _beside(ones: Matrix, X: Any, Y: sparse.csr_array) -> Any:

@@ -1,5 +1,6 @@
 """One round of AdaBoost.C2 with the authors' learners: support vector machines with a Gaussian kernel."""
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -11,15 +12,16 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC
 
-from pysldl.baselines.adaboost_c2.logistic import fit_logistic
+from pysldl.baselines.logistic import fit_logistic
 
-__all__ = ["KernelChain", "scale_gamma"]
+__all__ = ["SVMChain", "scale_gamma"]
 
 BLOCK_BYTES = 64 << 20
 PLATT_FOLDS = 5
 
 
-class KernelChain(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class SVMChain(BaseEstimator):
     """A weighted SVM per label, on the features and on the labels that come before it in the chain.
 
     Squared distances only grow along the chain, by one label at a time, so the kernel of every learner comes from the
@@ -44,10 +46,9 @@ class KernelChain(BaseEstimator):
         The training rows, of which the support vectors are a part; every round refers to the same.
     """
 
-    _saved_state = ("labels_", "chain_", "dual_coef_", "intercept_", "gamma_", "slope_", "offset_", "X_", "Y_")
+    C: float = 1.0
 
-    def __init__(self, *, C: float = 1.0) -> None:
-        self.C = C
+    _saved_state = ("labels_", "chain_", "dual_coef_", "intercept_", "gamma_", "slope_", "offset_", "X_", "Y_")
 
     def fit(
         self,

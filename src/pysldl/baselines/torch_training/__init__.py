@@ -1,1 +1,1 @@
-"""What the neural baselines share: batches, the training loop, validation, layers."""
+"""What the neural baselines share: batches, the training loop, layers, and sums over many labels."""

@@ -1,72 +1,85 @@
-"""What the neural baselines share: rows in dense batches, scaling, validation, devices, weights as plain arrays."""
-
-from __future__ import annotations
+"""Base class of the neural baselines: it scales and feeds rows, trains a network, keeps its best epoch, and scores."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
 
 from pysldl._utils.memory import require_memory
-from pysldl._utils.progress import ProgressCallback
+from pysldl._utils.validation import validate_parameters
+from pysldl.backend.device import find_device
 from pysldl.backend.threads import single_threaded_torch
 from pysldl.backend.topk import top_k
+from pysldl.baselines.base import (
+    AT_LEAST_ONE,
+    CALIBRATION_ROWS,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    BaselineClassifier,
+    Constraints,
+)
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
-from pysldl.baselines.torch_training.loop import AdaptiveClipping, FixedClipping, Objective, Outcome, TrainingLoop
-from pysldl.baselines.torch_training.validation import SELECTIONS, in_row_blocks
-from pysldl.estimator.base import BaseLabelClassifier
+from pysldl.baselines.torch_training.loop import AdaptiveClipping, Clipping, Objective, TrainingLoop, TrainingResult
+from pysldl.baselines.torch_training.scoring import SCORERS, score_in_blocks
 from pysldl.estimator.calibration import LABELS_PER_ROW, ScoreCalibration
-from pysldl.exceptions import DataError, MissingDependencyError
 
-if TYPE_CHECKING:
-    from torch import Tensor, device, nn
-
-__all__ = ["TorchClassifier", "decay_weights_only", "label_slices"]
-
-CALIBRATION_ROWS = 5000
+__all__ = ["TorchClassifier", "decay_weights_only"]
 
 OptimizerName = Literal["adam", "adamw", "amsgrad", "sgd"]
-Scaling = Literal["l2", "minmax", "none"]
 Clip = float | Literal["adaptive"] | None
+Scoring = Literal["AP", "P@1", "hamming"]
 
 
-class TorchClassifier(BaseLabelClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class TorchClassifier(BaselineClassifier):
     """Base of the neural baselines.
 
-    A subclass says what its network is (``_build``) and what it minimizes (``_objective``); this class feeds it,
-    trains it, chooses the best epoch on held-out rows, and scores with it. Rows reach the network in dense batches,
-    so sparse features stay sparse in memory.
+    A subclass says what its network is (``_build``) and what it minimizes (``_objective``). Rows reach the network in
+    dense batches, so that sparse features stay sparse in memory.
 
     Parameters
     ----------
-    epochs : int
+    calibrate : bool, default=True
+        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
+    vectorizer, memory_limit, progress, random_state
+        See :class:`~pysldl.baselines.base.BaselineClassifier`. On a CPU the same seed gives the same model, bit for
+        bit, on one machine, whatever the number of threads: torch computes on one.
+    normalize : bool, default=True
+        Scale every row of X to length 1.
+    minmax : bool, default=False
+        Before that, scale every column to [0, 1], with the ranges of the training rows.
+    epochs : int, default=100
         Cap on the passes over the training rows.
-    batch_size : int
+    batch_size : int, default=128
         Rows in a step; at least 2. A last batch of one row joins the batch before it, since batch norm needs two.
     learning_rate, weight_decay : float
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}
+    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="adam"
         ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
-    clip : float, "adaptive" or None
+    clip : float, "adaptive" or None, default=None
         Largest norm of a gradient; see :class:`~pysldl.baselines.torch_training.loop.AdaptiveClipping`.
-    scaling : {"l2", "minmax", "none"}
-        Rows to length 1, or columns to [0, 1] with the ranges of the training rows.
-    validation_fraction : float
+    validation_fraction : float, default=0.1
         Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``. With 0,
         or fewer than ten rows, the last epoch is kept and the training rows themselves calibrate, which makes
         ``predict`` and ``predict_proba`` overconfident; rankings are not affected.
-    patience : int or None
-        Stop when the held-out quality has not risen for so many epochs.
-    device : {"auto", "cpu", "cuda"}
-    vectorizer, memory_limit, progress, random_state
-        As for :class:`~pysldl.SLDLClassifier`. On a CPU the same seed gives the same model, bit for bit, on one
-        machine, whatever the number of threads: torch computes on one.
+    patience : int or None, default=10
+        Stop when the quality on the validation rows has not risen for so many epochs.
+    scoring : {"P@1", "AP", "hamming"}, default="P@1"
+        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
+    device : str, default="cpu"
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``, as for :class:`~pysldl.SLDLClassifier`.
 
     Attributes
     ----------
@@ -78,8 +91,37 @@ class TorchClassifier(BaseLabelClassifier):
         Why training ended. Ctrl-C ends training, not the program: the best model so far stays usable.
     """
 
+    normalize: bool = True
+    minmax: bool = False
+    epochs: int = 100
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.0
+    optimizer: OptimizerName = "adam"
+    clip: Clip = None
+    validation_fraction: float = 0.1
+    patience: int | None = 10
+    scoring: Scoring = "P@1"
+    device: str = "cpu"
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **BaselineClassifier._parameter_constraints,
+        "normalize": ["boolean"],
+        "minmax": ["boolean"],
+        "epochs": [AT_LEAST_ONE],
+        "batch_size": [Interval(Integral, 2, None, closed="left")],
+        "learning_rate": [POSITIVE],
+        "weight_decay": [NOT_NEGATIVE],
+        "optimizer": [StrOptions({"adam", "adamw", "amsgrad", "sgd"})],
+        "clip": [POSITIVE, StrOptions({"adaptive"}), None],
+        "validation_fraction": [SHARE],
+        "patience": [AT_LEAST_ONE, None],
+        "scoring": [StrOptions(set(SCORERS))],
+        "device": [str],
+    }
+
     _saved_state = (
-        *BaseLabelClassifier._saved_state,
+        *BaselineClassifier._saved_state,
         "weights_",
         "feature_low_",
         "feature_range_",
@@ -88,51 +130,8 @@ class TorchClassifier(BaseLabelClassifier):
         "stopped_",
     )
 
-    reconstruction: bool = False
-    """Whether the method was rebuilt from its abstract, which tables have to say."""
-
-    patience_after: int = 0
+    patience_after = 0
     """Steps before patience begins to count."""
-
-    _optional: tuple[str, ...] = ("patience",)
-    """Numbers that may be None."""
-
-    selection: str = "P@1"
-    """What decides which epoch is kept: a name in ``pysldl.baselines.torch_training.validation``."""
-
-    def __init__(
-        self,
-        *,
-        epochs: int = 100,
-        batch_size: int = 128,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 0.0,
-        optimizer: OptimizerName = "adam",
-        clip: Clip = None,
-        scaling: Scaling = "l2",
-        validation_fraction: float = 0.1,
-        patience: int | None = 10,
-        device: str = "auto",
-        vectorizer: Any = None,
-        memory_limit: int | str | None = None,
-        progress: ProgressCallback | bool | None = None,
-        random_state: Any = None,
-    ) -> None:
-        require_torch(type(self).__name__)
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.optimizer = optimizer
-        self.clip = clip
-        self.scaling = scaling
-        self.validation_fraction = validation_fraction
-        self.patience = patience
-        self.device = device
-        self.vectorizer = vectorizer
-        self.memory_limit = memory_limit
-        self.progress = progress
-        self.random_state = random_state
 
     # What a subclass provides
 
@@ -145,18 +144,18 @@ class TorchClassifier(BaseLabelClassifier):
         """
         raise NotImplementedError
 
-    def _objective(self, network: nn.Module, train: DenseBatches) -> Objective:
+    def _objective(self, network: Any, train: DenseBatches) -> Objective:
         """The loss of a batch, x of shape (batch, n_features) and y of shape (batch, n_labels), both float32.
 
         Called once before training: the place for statistics of the training labels (``train.Y``).
         """
         raise NotImplementedError
 
-    def _logits(self, network: nn.Module, x: Tensor) -> Tensor:
+    def _logits(self, network: Any, x: Tensor) -> Tensor:
         """Scores of a batch of scaled features, of shape (batch, n_labels)."""
         return network(x)
 
-    def _parameter_groups(self, network: nn.Module) -> list[dict[str, Any]]:
+    def _parameter_groups(self, network: Any) -> list[dict[str, Any]]:
         """Parameters for the optimizer, in groups that may have their own ``lr`` and ``weight_decay``."""
         return [{"params": [p for p in network.parameters() if p.requires_grad]}]
 
@@ -164,7 +163,7 @@ class TorchClassifier(BaseLabelClassifier):
         """A learning-rate schedule that is stepped once an epoch, or None."""
         return None
 
-    def _scorer(self, network: nn.Module, train: DenseBatches) -> Callable[[Tensor], Tensor]:
+    def _scorer(self, network: Any, train: DenseBatches) -> Callable[[Tensor], Tensor]:
         """What scores a batch of validation rows, -inf for what cannot be chosen; made anew for every validation."""
         return lambda x: self._logits(network, x).float()
 
@@ -178,8 +177,8 @@ class TorchClassifier(BaseLabelClassifier):
 
     @single_threaded_torch
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        self._check_training()
-        where = find_device(self.device)
+        validate_parameters(self)
+        where = self._where
         self._drop_network()
         self._require_weights_fit(X.shape[1], Y.shape[1])
         rng = check_random_state(self.random_state)
@@ -191,7 +190,8 @@ class TorchClassifier(BaseLabelClassifier):
         with seeded(int(rng.randint(2**31 - 1)), where), working_on(where):
             network = self._fit_network(train, held)
         self.weights_ = {name: tensor.detach().cpu().numpy() for name, tensor in network.state_dict().items()}
-        if self.target_kind_ != "classes":
+        self._cached = (network.eval(), where)
+        if self._wants_calibration:
             self.calibration_ = self._calibrated(network, train, held if held is not None else train)
 
     def _train(
@@ -203,11 +203,9 @@ class TorchClassifier(BaseLabelClassifier):
         *,
         score: Callable[[Tensor], Tensor] | None = None,
         stage: str = "training",
-    ) -> Outcome:
+    ) -> TrainingResult:
         """Train ``network`` in place; ``score`` replaces ``_scorer`` where only a part of the network is trained."""
-        import torch
-
-        optimizer = _optimizer(
+        optimizer = new_optimizer(
             self.optimizer, self._parameter_groups(network), self.learning_rate, self.weight_decay, train.where
         )
         loop = TrainingLoop(
@@ -234,20 +232,14 @@ class TorchClassifier(BaseLabelClassifier):
         return self.batch_size
 
     def _quality(self, score: Callable[[Tensor], Tensor], held: DenseBatches) -> tuple[float, ...]:
-        import torch
-
-        measure = SELECTIONS[self.selection]
-        parts = [in_row_blocks(measure, score(x), y) for x, y in held.in_order()]
+        measure = SCORERS[self.scoring]
+        parts = [score_in_blocks(measure, score(x), y) for x, y in held.in_order()]
         return tuple(torch.cat(parts).mean(dim=0).tolist())
 
-    def _record(self, outcome: Outcome) -> None:
-        self.n_epochs_ = outcome.n_epochs
-        self.best_epoch_ = outcome.best_epoch
-        self.stopped_ = outcome.stopped
+    def _record(self, result: TrainingResult) -> None:
+        self.n_epochs_, self.best_epoch_, self.stopped_ = result.n_epochs, result.best_epoch, result.stopped
 
     def _calibrated(self, network: nn.Module, train: DenseBatches, held: DenseBatches) -> ScoreCalibration:
-        import torch
-
         held = held.head(CALIBRATION_ROWS)
         with torch.no_grad():
             score = self._scorer(network.eval(), train)
@@ -260,14 +252,10 @@ class TorchClassifier(BaseLabelClassifier):
 
     @single_threaded_torch
     def _score_rows(self, X: Any) -> Any:
-        import torch
-
         network = self._network()
         with torch.no_grad():
-            parts = [
-                self._logits(network, x).float().cpu().numpy() for x in self._rows(X, None, self._where).features()
-            ]
-        return np.concatenate(parts)
+            rows = self._rows(X, None, self._where)
+            return np.concatenate([self._logits(network, x).float().cpu().numpy() for x in rows.features()])
 
     def predict_proba(self, X: Any, top: int | None = None) -> Any:
         """Calibrated probability of every label, dense of shape (n_samples, n_labels), or CSR of the ``top`` best.
@@ -280,15 +268,17 @@ class TorchClassifier(BaseLabelClassifier):
 
     # The network and its weights
 
+    @property
+    def _where(self) -> torch.device:
+        return find_device(self.device) or torch.device("cpu")
+
     def _new_network(self, train: DenseBatches) -> nn.Module:
         return self._build(train.X.shape[1], train.Y.shape[1]).to(train.where)
 
-    def _network(self) -> nn.Module:
+    def _network(self) -> Any:
         """The trained network on the wanted device, rebuilt from ``weights_`` where there is none yet."""
-        import torch
-
         check_is_fitted(self, "weights_")
-        where = find_device(self.device)
+        where = self._where
         cached = self.__dict__.get("_cached")
         if cached is None or cached[1] != where:
             with seeded(0, where):  # fresh weights are overwritten, but drawing them must not disturb the caller
@@ -298,58 +288,14 @@ class TorchClassifier(BaseLabelClassifier):
             self._cached = cached
         return cached[0]
 
-    @property
-    def _where(self) -> device:
-        return find_device(self.device)
-
     def _drop_network(self) -> None:
         self.__dict__.pop("_cached", None)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in super().__getstate__().items() if key != "_cached"}
 
-    # Machinery
-
-    def _rows(self, X: Any, Y: sparse.csr_array | None, where: device) -> DenseBatches:
-        return DenseBatches(X, Y, self._scale, where)
-
-    def _fit_scaling(self, X: Any) -> None:
-        self.feature_low_ = self.feature_range_ = None
-        if self.scaling == "minmax":
-            low, high = (_dense_row(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
-            self.feature_low_ = low
-            self.feature_range_ = np.where(high > low, high - low, 1.0).astype(np.float32)
-
-    def _scale(self, x: Tensor) -> Tensor:
-        """Scaled copy of a dense batch; the same sum for sparse and dense input, so that both give the same scores."""
-        import torch
-
-        if self.scaling == "l2":
-            norms = torch.linalg.vector_norm(x, dim=1, keepdim=True, dtype=torch.float64)
-            return (x / norms.clamp_min(1e-30)).float()
-        if self.feature_low_ is not None:
-            low, extent = (torch.tensor(a, device=x.device) for a in (self.feature_low_, self.feature_range_))
-            return (x - low) / extent
-        return x
-
-    def _check_training(self) -> None:
-        at_least = {"epochs": 1, "batch_size": 2, "patience": 1}
-        for name, least in at_least.items():
-            value = getattr(self, name)
-            if not (name in self._optional and value is None) and not value >= least:
-                raise DataError(f"{name} must be at least {least}, but is {value!r}.")
-        if not self.learning_rate > 0:
-            raise DataError(f"learning_rate must be positive, but is {self.learning_rate!r}.")
-        if not 0 <= self.validation_fraction < 1:
-            raise DataError(f"validation_fraction must be at least 0 and below 1, but is {self.validation_fraction!r}.")
-        for name, known in (("scaling", ("l2", "minmax", "none")), ("selection", tuple(SELECTIONS))):
-            if getattr(self, name) not in known:
-                raise DataError(f"{name} must be one of {', '.join(known)}, but is {getattr(self, name)!r}.")
-
     def _require_weights_fit(self, n_features: int, n_labels: int) -> None:
         """Refuse before a network is made that cannot be trained here."""
-        import torch
-
         with torch.device("meta"):
             n_weights = sum(p.numel() for p in self._build(n_features, n_labels).parameters())
         require_memory(
@@ -359,13 +305,27 @@ class TorchClassifier(BaseLabelClassifier):
             self.memory_limit,
         )
 
+    # Rows and their scaling
 
-# Pieces for the networks
+    def _rows(self, X: Any, Y: sparse.csr_array | None, where: torch.device) -> DenseBatches:
+        return DenseBatches(X, Y, self._scale, where)
 
+    def _fit_scaling(self, X: Any) -> None:
+        self.feature_low_ = self.feature_range_ = None
+        if self.minmax:
+            low, high = (_dense_row(extreme) for extreme in (X.min(axis=0), X.max(axis=0)))
+            self.feature_low_ = low
+            self.feature_range_ = np.where(high > low, high - low, 1.0).astype(np.float32)
 
-def label_slices(n_labels: int, chunk: int) -> list[slice]:
-    """Slices of at most ``chunk`` labels that cover all of them."""
-    return [slice(start, min(start + chunk, n_labels)) for start in range(0, n_labels, chunk)]
+    def _scale(self, x: Tensor) -> Tensor:
+        """Scaled copy of a dense batch; the same sum for sparse and dense input, so that both give the same scores."""
+        if self.feature_low_ is not None:
+            low, extent = (torch.tensor(a, device=x.device) for a in (self.feature_low_, self.feature_range_))
+            x = (x - low) / extent
+        if self.normalize:
+            norms = torch.linalg.vector_norm(x, dim=1, keepdim=True, dtype=torch.float64)
+            x = (x / norms.clamp_min(1e-30)).float()
+        return x
 
 
 def decay_weights_only(network: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
@@ -376,32 +336,9 @@ def decay_weights_only(network: nn.Module, weight_decay: float) -> list[dict[str
     return [{"params": others, "weight_decay": weight_decay}, {"params": biases, "weight_decay": 0.0}]
 
 
-# Devices, seeds, optimizers
-
-
-def require_torch(what: str) -> None:
-    """Raise where torch is not installed."""
-    if find_spec("torch") is None:
-        raise MissingDependencyError(f'{what} needs PyTorch, which is not installed: pip install "pysldl[deep]".')
-
-
-def find_device(name: str) -> device:
-    """The device of that name; ``"auto"`` is the GPU where there is one."""
-    import torch
-
-    if name not in ("auto", "cpu", "cuda"):
-        raise DataError(f"device must be 'auto', 'cpu' or 'cuda', but is {name!r}.")
-    has_gpu = torch.cuda.is_available()
-    if name == "cuda" and not has_gpu:
-        raise DataError("device='cuda' was asked for, but torch finds no GPU here: use device='auto' or 'cpu'.")
-    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
-
-
 @contextmanager
-def seeded(seed: int, where: device) -> Iterator[None]:
+def seeded(seed: int, where: torch.device) -> Iterator[None]:
     """Seed torch, and give the program its random state back afterwards."""
-    import torch
-
     devices = [torch.cuda.current_device()] if where.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
@@ -409,13 +346,11 @@ def seeded(seed: int, where: device) -> Iterator[None]:
 
 
 @contextmanager
-def working_on(where: device) -> Iterator[None]:
+def working_on(where: torch.device) -> Iterator[None]:
     """Settings for training on a device; the program gets its own back afterwards.
 
     On a GPU: products of matrices in TF32, and a stream of its own, without which steps cannot be recorded.
     """
-    import torch
-
     if where.type != "cuda":
         yield
         return
@@ -431,31 +366,23 @@ def working_on(where: device) -> Iterator[None]:
         torch.set_float32_matmul_precision(precision)
 
 
-def _optimizer(
-    name: str, groups: list[dict[str, Any]], learning_rate: float, weight_decay: float, where: device
+def new_optimizer(
+    name: OptimizerName, groups: list[dict[str, Any]], learning_rate: float, weight_decay: float, where: torch.device
 ) -> Any:
-    from torch import optim
-
+    """The optimizer of that name over groups of parameters."""
     common: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay, "fused": True}
-    # Their count of steps must lie on the GPU where steps are recorded and replayed.
-    adaptive = common | {"capturable": where.type == "cuda"}
-    if name == "adam":
-        return optim.Adam(groups, **adaptive)
-    if name in ("adamw", "amsgrad"):
-        return optim.AdamW(groups, **adaptive, amsgrad=name == "amsgrad")
     if name == "sgd":
-        return optim.SGD(groups, **common, momentum=0.9)
-    raise DataError(f"optimizer must be adam, adamw, amsgrad or sgd, but is {name!r}.")
+        return torch.optim.SGD(groups, **common, momentum=0.9)
+    common["capturable"] = where.type == "cuda"  # the count of steps must lie on the GPU where steps are recorded
+    if name == "adam":
+        return torch.optim.Adam(groups, **common)
+    return torch.optim.AdamW(groups, **common, amsgrad=name == "amsgrad")
 
 
-def _clipping(clip: Any) -> Callable[[list[Any]], None] | None:
+def _clipping(clip: Clip) -> Clipping | None:
     if clip is None:
         return None
-    if clip == "adaptive":
-        return AdaptiveClipping()
-    if isinstance(clip, (int, float)) and clip > 0:
-        return FixedClipping(float(clip))
-    raise DataError(f"clip must be a positive number, 'adaptive' or None, but is {clip!r}.")
+    return AdaptiveClipping() if clip == "adaptive" else partial(nn.utils.clip_grad_norm_, max_norm=float(clip))
 
 
 def _dense_row(extreme: Any) -> NDArray[np.float32]:

@@ -1,16 +1,13 @@
 """Rows of features and labels as dense batches on a device."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
+import torch
 from scipy import sparse
-
-if TYPE_CHECKING:
-    from torch import Tensor, device
+from torch import Tensor
 
 __all__ = ["DenseBatches", "batch_bounds"]
 
@@ -36,7 +33,9 @@ class DenseBatches:
     where : torch.device
     """
 
-    def __init__(self, X: Any, Y: sparse.csr_array | None, scale: Callable[[Tensor], Tensor], where: device) -> None:
+    def __init__(
+        self, X: Any, Y: sparse.csr_array | None, scale: Callable[[Tensor], Tensor], where: torch.device
+    ) -> None:
         self.X = X
         self.Y: Any = Y
         self.scale = scale
@@ -47,7 +46,7 @@ class DenseBatches:
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
-    def kept(self) -> DenseBatches:
+    def kept(self) -> Self:
         """These rows, dense on the device from now on where they are not too large: for those used in every epoch."""
         of_features, of_labels = (4 * len(self) * matrix.shape[1] for matrix in (self.X, self.Y))
         if self.where.type == "cuda":
@@ -59,14 +58,12 @@ class DenseBatches:
             self._dense_Y = self._whole(self.Y, self._labels) if keep_labels else None
         return self
 
-    def head(self, n_rows: int) -> DenseBatches:
+    def head(self, n_rows: int) -> "DenseBatches":
         """The first rows."""
         return DenseBatches(self.X[:n_rows], self.Y[:n_rows], self.scale, self.where)
 
     def shuffled(self, size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Batches of one epoch in random order, none of a single row."""
-        import torch
-
         order = torch.from_numpy(rng.permutation(len(self)))
         if self._dense_X is not None or self._dense_Y is not None:
             order = order.to(self.where)
@@ -93,8 +90,6 @@ class DenseBatches:
         return [slice(start, start + size) for start in range(0, len(self), size)]
 
     def _whole(self, matrix: Any, read: Callable[[slice], Tensor]) -> Tensor:
-        import torch
-
         whole = torch.empty(len(self), matrix.shape[1], device=self.where)
         for rows in self._blocks(matrix.shape[1]):
             whole[rows] = read(rows)
@@ -107,8 +102,6 @@ class DenseBatches:
         return self._tensor(self.Y, rows) if self._dense_Y is None else _taken(self._dense_Y, rows)
 
     def _tensor(self, matrix: Any, rows: slice | Tensor) -> Tensor:
-        import torch
-
         chosen = matrix[rows if isinstance(rows, slice) else rows.cpu().numpy()]
         dense = chosen.toarray() if sparse.issparse(chosen) else chosen
         # A copy: torch's memory is always aligned alike, on which the last digits of a product may depend.

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from pysldl.backend.threads import n_threads, one_torch_thread, parallel_map
-from pysldl.baselines.torch_training.classifier import label_slices
 from pysldl.exceptions import DataError
 
 __all__ = [
     "half_products",
     "in_slices",
+    "label_slices",
     "labels_at_once",
     "narrow",
     "of_labels",
@@ -24,15 +24,23 @@ __all__ = [
     "sum_over_labels",
 ]
 
-# Of the largest intermediate of a slice. On a CPU it should stay near the caches, a GPU wants long products.
+# Of the largest intermediate of a slice. On a CPU it should stay near the caches, a GPU works best on long products.
 BYTES_ON_CPU = 8 << 20
 BYTES_ON_GPU = 256 << 20
+
+Gradient = tuple[int, slice, Tensor]
+"""Position of an input, the rows of it, and their gradient."""
 
 
 def labels_at_once(x: Tensor, width: int) -> int:
     """Labels whose intermediates of shape (n_chunk, len(x), width) suit the device of ``x``; at least 1."""
     budget = BYTES_ON_GPU if x.is_cuda else BYTES_ON_CPU
     return max(1, budget // (4 * width * max(len(x), 1)))
+
+
+def label_slices(n_labels: int, chunk: int) -> list[slice]:
+    """Slices of at most ``chunk`` labels that cover all of them."""
+    return [slice(start, min(start + chunk, n_labels)) for start in range(0, n_labels, chunk)]
 
 
 def narrow(x: Tensor, half: bool) -> Tensor:
@@ -68,13 +76,12 @@ def in_slices(part: Callable[[slice], Tensor], n_rows: int, n_labels: int, chunk
     Written into their place at once. Kept apart until the end, each of these small tensors would lie behind large ones
     that were freed before it, and keep their memory from being used again: a gigabyte for a thousand labels.
     """
-    joined: Tensor | None = None
-    for labels in label_slices(n_labels, chunk):
-        found = part(labels)
-        if joined is None:
-            joined = found.new_empty(n_rows, n_labels)
-        joined[:, labels] = found
-    assert joined is not None
+    first, *others = label_slices(n_labels, chunk)
+    found = part(first)
+    joined = found.new_empty(n_rows, n_labels)
+    joined[:, first] = found
+    for labels in others:
+        joined[:, labels] = part(labels)
     return joined
 
 
@@ -125,25 +132,13 @@ def of_labels(tensor: Tensor, labels: slice) -> Tensor:
     The gradient of a plain slice has the shape of the whole tensor, and is zero but for the slice: to fill and add one
     for every few labels takes time that grows with the square of their number. The gradient of what this returns has
     the shape of the slice, and is added where the slice is.
-
-    Parameters
-    ----------
-    tensor : Tensor of shape (n_labels, ...)
-    labels : slice
     """
     of_slice = _ADDING_UP.get()
     return tensor[labels] if of_slice is None else of_slice.rows(tensor, labels)
 
 
-class _Slice:
-    """The term of one slice of the labels, and its gradients.
-
-    Parameters
-    ----------
-    labels : slice
-    inputs : dict of int to Tensor
-        Those that need a gradient, by their position.
-    """
+class _SliceTerm:
+    """The term of one slice of the labels, and the gradients of the ``inputs``, given by their position."""
 
     def __init__(self, labels: slice, inputs: dict[int, Tensor]) -> None:
         self.labels = labels
@@ -160,70 +155,24 @@ class _Slice:
             self._taken[position] = tensor.detach()[labels].requires_grad_()
         return self._taken[position]
 
-    def compute(self, term: Callable[[slice], Tensor]) -> tuple[Tensor, list[tuple[int, slice, Tensor]]]:
-        """The value of the term, and the gradients of what it has used: position, rows and gradient of each."""
+    def compute(self, term: Callable[[slice], Tensor]) -> tuple[Tensor, list[Gradient]]:
+        """The value of the term, and the gradients of what it has used."""
         token = _ADDING_UP.set(self)
         try:
             with torch.enable_grad():
                 value = term(self.labels)
         finally:
             _ADDING_UP.reset(token)
-        wanted = [
+        leaves = [
             *((position, slice(None), tensor) for position, tensor in self.inputs.items()),
             *((position, self.labels, rows) for position, rows in self._taken.items()),
         ]
-        gradients = torch.autograd.grad(value, [leaf for _, _, leaf in wanted], allow_unused=True)
-        found = [
-            (position, rows, gradient)
-            for (position, rows, _), gradient in zip(wanted, gradients, strict=True)
-            if gradient is not None
-        ]
-        return value.detach(), found
+        gradients = torch.autograd.grad(value, [leaf for _, _, leaf in leaves], allow_unused=True)
+        found = zip(leaves, gradients, strict=True)
+        return value.detach(), [(position, rows, g) for (position, rows, _), g in found if g is not None]
 
 
-class _GradientSums:
-    """Sums of gradients over slices of the labels.
-
-    Parameters
-    ----------
-    inputs : list of Tensor
-        Those without need of a gradient have none.
-    """
-
-    def __init__(self, inputs: list[Tensor]) -> None:
-        self.inputs = inputs
-        # Made before the first slice: between its intermediates they would keep that memory from being used again.
-        self.sums = {
-            position: torch.zeros_like(tensor, dtype=torch.promote_types(tensor.dtype, torch.float32))
-            for position, tensor in enumerate(inputs)
-            if tensor.requires_grad
-        }
-        self.used: set[int] = set()
-
-    def add(self, slices: list[slice], term: Callable[[slice], Tensor]) -> list[Tensor]:
-        """Compute the terms of some slices at the same time, add their gradients in order, and return their values."""
-        inputs = {position: self.inputs[position] for position in self.sums}
-
-        def compute(labels: slice) -> tuple[Tensor, list[tuple[int, slice, Tensor]]]:
-            if len(slices) == 1:
-                return _Slice(labels, inputs).compute(term)
-            with one_torch_thread():  # its number is one of every thread, so that each has to set it
-                return _Slice(labels, inputs).compute(term)
-
-        values = []
-        for value, gradients in parallel_map(compute, slices):
-            values.append(value)
-            for position, rows, gradient in gradients:
-                self.sums[position][rows].add_(gradient)
-                self.used.add(position)
-        return values
-
-    def results(self) -> list[Tensor | None]:
-        """One for every input; None for one that no term has used."""
-        return [self.sums[position] if position in self.used else None for position in range(len(self.inputs))]
-
-
-_ADDING_UP: ContextVar[_Slice | None] = ContextVar("_ADDING_UP", default=None)
+_ADDING_UP: ContextVar[_SliceTerm | None] = ContextVar("_ADDING_UP", default=None)
 
 
 class _EagerSum(torch.autograd.Function):
@@ -232,17 +181,30 @@ class _EagerSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, term: Callable[..., Tensor], slices: list[slice], n_shared: int, *tensors: Tensor) -> Tensor:
         shared = [tensor.detach().requires_grad_(tensor.requires_grad) for tensor in tensors[:n_shared]]
-        gradients = _GradientSums([*shared, *tensors[n_shared:]])
-        values: Tensor | None = None
+        tracked = {
+            position: tensor for position, tensor in enumerate([*shared, *tensors[n_shared:]]) if tensor.requires_grad
+        }
+        # Made before the first slice: between its intermediates they would keep that memory from being used again.
+        sums = {
+            position: torch.zeros_like(tensor, dtype=torch.promote_types(tensor.dtype, torch.float32))
+            for position, tensor in tracked.items()
+        }
+        used: set[int] = set()
+        values = torch.empty(len(slices), device=shared[0].device)
         n_at_once = n_threads() if shared[0].device.type == "cpu" else 1
+
+        def compute(labels: slice) -> tuple[Tensor, list[Gradient]]:
+            with one_torch_thread():  # its number is one of every thread, so that each has to set it
+                return _SliceTerm(labels, tracked).compute(lambda labels: term(labels, *shared))
+
         for start in range(0, len(slices), n_at_once):
-            found = gradients.add(slices[start : start + n_at_once], lambda labels: term(labels, *shared))
-            if values is None:
-                values = found[0].new_empty(len(slices))
-            for position, value in enumerate(found, start):
-                values[position] = value
-        assert values is not None
-        ctx.gradients = gradients.results()
+            found = parallel_map(compute, slices[start : start + n_at_once])
+            for number, (value, gradients) in enumerate(found, start):
+                values[number] = value
+                for position, rows, gradient in gradients:
+                    sums[position][rows].add_(gradient)
+                    used.add(position)
+        ctx.gradients = [sums[position] if position in used else None for position in range(len(tensors))]
         return values.sum()
 
     @staticmethod

@@ -1,20 +1,23 @@
-"""What PACA, DELA and CLIF share: features of its own for every label, computed for a few labels at a time."""
-
-from __future__ import annotations
+"""Base class of PACA, DELA and CLIF: features of its own for every label, computed for a few labels at a time."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar, Literal
 
-from pysldl.baselines.torch_training.classifier import TorchClassifier
+from sklearn.utils._param_validation import Interval, StrOptions
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
+
+from pysldl.baselines.base import AT_LEAST_ONE, Constraints
+from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
-from pysldl.exceptions import DataError
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from pysldl.baselines.torch_training.label_chunks import half_products, labels_at_once, require_half_products
 
 __all__ = ["LabelSpecificClassifier"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LabelSpecificClassifier(TorchClassifier):
     """Base of the methods that learn label-specific features.
 
@@ -23,31 +26,42 @@ class LabelSpecificClassifier(TorchClassifier):
 
     Parameters
     ----------
-    label_chunk : int or None
-        Labels at a time; None chooses by the size of the batch and the device. Results do not depend on it, but for
-        rounding.
-    selection : {"AP", "P@1", "hamming"}
-        What decides on held-out rows which epoch is kept.
-    decay_every : int or None
+    calibrate, vectorizer, memory_limit, progress, random_state, normalize, minmax, epochs, batch_size, learning_rate, \
+weight_decay, optimizer, clip, validation_fraction, patience, scoring, device
+        See :class:`~pysldl.baselines.torch_training.classifier.TorchClassifier`.
+    decay_every : int or None, default=None
         Halve the learning rate after every so many epochs.
-    warmup : int
+    warmup : int, default=0
         Epochs over which the learning rate first rises linearly.
-    half_precision : bool or "auto"
+    label_chunk : int or None, default=None
+        Labels at a time; None chooses by the size of the batch and the device. Memory follows it; results do not, but
+        for rounding.
+    half_precision : bool or "auto", default="auto"
         Whether training multiplies what it has for every label in bfloat16. ``"auto"`` does so on a GPU; True asks for
         it on a CPU too, which must have AMX. New rows are always scored in single precision.
     """
 
-    label_chunk: int | None = None
+    normalize: bool = False
+    minmax: bool = True
+    patience: int | None = 15
+    scoring: Scoring = "AP"
     decay_every: int | None = None
     warmup: int = 0
+    label_chunk: int | None = None
     half_precision: bool | Literal["auto"] = "auto"
 
-    _widest: int
+    _parameter_constraints: ClassVar[Constraints] = {
+        **TorchClassifier._parameter_constraints,
+        "decay_every": [AT_LEAST_ONE, None],
+        "warmup": [Interval(Integral, 0, None, closed="left")],
+        "label_chunk": [AT_LEAST_ONE, None],
+        "half_precision": ["boolean", StrOptions({"auto"})],
+    }
+
+    _widest = 512
     """Numbers that the widest intermediate holds for one row and one label."""
 
     def _labels_at_once(self, x: Tensor) -> int:
-        from pysldl.baselines.torch_training.label_chunks import labels_at_once
-
         return self.label_chunk if self.label_chunk is not None else labels_at_once(x, self._widest)
 
     @property
@@ -55,9 +69,7 @@ class LabelSpecificClassifier(TorchClassifier):
         """Whether products are in half precision where this model is trained."""
         return self._where.type == "cuda" if self.half_precision == "auto" else bool(self.half_precision)
 
-    def _scorer(self, network: nn.Module, train: DenseBatches) -> Callable[[Tensor], Tensor]:
-        from pysldl.baselines.torch_training.label_chunks import half_products
-
+    def _scorer(self, network: Any, train: DenseBatches) -> Callable[[Tensor], Tensor]:
         half = self._half
 
         def score(x: Tensor) -> Tensor:
@@ -69,24 +81,12 @@ class LabelSpecificClassifier(TorchClassifier):
     def _schedule(self, optimizer: Any) -> Any:
         if self.decay_every is None and self.warmup == 0:
             return None
-        from torch.optim.lr_scheduler import LambdaLR
-
         return LambdaLR(optimizer, lambda epoch: learning_rate_factor(epoch, self.warmup, self.decay_every))
 
-    def _check_training(self) -> None:
-        super()._check_training()
-        for name in ("label_chunk", "decay_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise DataError(f"{name} must be at least 1 or None, but is {value!r}.")
-        if self.warmup < 0:
-            raise DataError(f"warmup must be at least 0 epochs, but is {self.warmup!r}.")
-        if self.half_precision not in (True, False, "auto"):
-            raise DataError(f"half_precision must be True, False or 'auto', but is {self.half_precision!r}.")
-        if self._half and self._where.type == "cpu":
-            from pysldl.baselines.torch_training.label_chunks import require_half_products
-
+    def _fit_network(self, train: DenseBatches, held: DenseBatches | None) -> nn.Module:
+        if self._half and train.where.type == "cpu":
             require_half_products()
+        return super()._fit_network(train, held)
 
 
 def learning_rate_factor(epoch: int, warmup: int, decay_every: int | None) -> float:

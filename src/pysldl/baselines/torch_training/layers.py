@@ -24,7 +24,7 @@ def mlp(
     dropout: float = 0.0,
     linear_output: bool = False,
 ) -> nn.Sequential:
-    """Dense layers of the given widths, each followed by batch norm, an activation and dropout where wanted.
+    """Dense layers of the given widths, each followed by batch norm, an activation and dropout where asked for.
 
     Parameters
     ----------
@@ -58,12 +58,7 @@ def dense_layer(n_in: int, n_out: int, activation: Activation = "relu") -> nn.Li
 
 
 class LabelwiseLinear(nn.Module):
-    """One linear classifier for every label, each on features of its own: ``s_ik = <w_k, h_ik> + b_k``.
-
-    Parameters
-    ----------
-    n_labels, width : int
-    """
+    """One linear classifier for every label, each on features of its own: ``s_ik = <w_k, h_ik> + b_k``."""
 
     def __init__(self, n_labels: int, width: int) -> None:
         super().__init__()

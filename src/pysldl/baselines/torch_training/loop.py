@@ -1,57 +1,35 @@
-"""The one training loop of the neural baselines: epochs, clipping, the best weights, and the ways a run may end."""
-
-from __future__ import annotations
+"""The training loop of the neural baselines: steps, epochs, clipping, the best weights, and how a run may end."""
 
 import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from pysldl._utils.progress import Progress, ProgressCallback
-from pysldl.baselines.torch_training.steps import Objective, Step, new_step
 from pysldl.exceptions import SLDLError, SLDLWarning
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+__all__ = [
+    "AdaptiveClipping",
+    "CUDAGraphStep",
+    "Objective",
+    "TrainingLoop",
+    "TrainingResult",
+    "TrainingStep",
+    "new_step",
+]
 
-__all__ = ["AdaptiveClipping", "FixedClipping", "Objective", "Outcome", "TrainingLoop"]
+Objective = Callable[[Tensor, Tensor], Tensor]
+"""The loss of a batch of features and labels."""
 
-Batches = Callable[[], Iterator[tuple["Tensor", "Tensor"]]]
+Clipping = Callable[[list[Tensor]], Any]
+"""Changes the gradients of the parameters, between the backward pass and the step."""
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended.
-
-    Attributes
-    ----------
-    n_epochs : int
-        Epochs that were completed.
-    best_epoch : int
-        Epoch whose weights were kept, from 1; 0 where the run was interrupted before its first epoch ended.
-    stopped : {"epochs", "patience", "interrupt"}
-        Why it ended.
-    losses : list of float
-        Mean training loss of every epoch.
-    """
-
-    n_epochs: int
-    best_epoch: int
-    stopped: str
-    losses: list[float]
-
-
-@dataclass(frozen=True)
-class FixedClipping:
-    """Scale the gradient down to the norm ``bound``."""
-
-    bound: float
-
-    def __call__(self, parameters: list[Any]) -> None:
-        from torch.nn.utils import clip_grad_norm_
-
-        clip_grad_norm_(parameters, self.bound)
+# Steps before a CUDA graph is recorded, in which the optimizer and the libraries below torch make what they keep.
+STEPS_BEFORE_RECORDING = 3
 
 
 class AdaptiveClipping:
@@ -63,9 +41,7 @@ class AdaptiveClipping:
 
     norms: Tensor | None = None
 
-    def __call__(self, parameters: list[Any]) -> None:
-        import torch
-
+    def __call__(self, parameters: list[Tensor]) -> None:
         gradients = [p.grad for p in parameters if p.grad is not None]
         if self.norms is None:
             self.norms = torch.tensor([0.0, 0.0, 0.0, 0.0, math.inf], device=gradients[0].device)
@@ -78,6 +54,93 @@ class AdaptiveClipping:
         self.norms.copy_(torch.cat([self.norms[1:], newest[None]]))
 
 
+class TrainingStep:
+    """One step of gradient descent on a batch, and the sum of the losses so far.
+
+    Attributes
+    ----------
+    total : Tensor
+        Sum of the losses, each times the rows of its batch. It stays on the device.
+    n_steps : int
+        Steps so far.
+    """
+
+    def __init__(self, objective: Objective, optimizer: Any, clip: Clipping | None) -> None:
+        self.objective = objective
+        self.optimizer = optimizer
+        self.clip = clip
+        self.parameters: list[Tensor] = [p for group in optimizer.param_groups for p in group["params"]]
+        self.total = torch.zeros((), device=self.parameters[0].device)
+        self.n_steps = 0
+
+    def __call__(self, x: Tensor, y: Tensor) -> None:
+        """Move the parameters once."""
+        self._move(x, y)
+        self.n_steps += 1
+
+    def _move(self, x: Tensor, y: Tensor) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.objective(x, y)
+        loss.backward()
+        if self.clip is not None:
+            self.clip(self.parameters)
+        self.optimizer.step()
+        self.total += loss.detach() * len(x)
+
+
+class CUDAGraphStep(TrainingStep):
+    """A step that a GPU replays as a whole, since launching its hundred small kernels takes longer than running them.
+
+    Batches of the first one's shape are replayed; others, such as the last of an epoch, are not. Numbers that the
+    optimizer takes from the host are part of the recording, so a new learning rate means a new one.
+    """
+
+    graph: Any = None
+    batch: tuple[Tensor, Tensor] | None = None
+    rates: list[float] | None = None
+
+    def _move(self, x: Tensor, y: Tensor) -> None:
+        if self.batch is None:
+            self.batch = x.clone(), y.clone()
+        if x.shape != self.batch[0].shape or self.n_steps < STEPS_BEFORE_RECORDING:
+            super()._move(x, y)
+            return
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        if rates != self.rates:
+            self.graph, self.rates = torch.cuda.CUDAGraph(), rates
+            self.optimizer.zero_grad(set_to_none=True)
+            with torch.cuda.graph(self.graph, stream=torch.cuda.current_stream()):
+                super()._move(*self.batch)
+        self.batch[0].copy_(x)
+        self.batch[1].copy_(y)
+        self.graph.replay()
+
+
+def new_step(objective: Objective, optimizer: Any, clip: Clipping | None) -> TrainingStep:
+    """The fastest kind of step for the device of the parameters."""
+    on_gpu = optimizer.param_groups[0]["params"][0].is_cuda
+    return (CUDAGraphStep if on_gpu else TrainingStep)(objective, optimizer, clip)
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """How a run ended.
+
+    Attributes
+    ----------
+    n_epochs : int
+        Epochs that were completed.
+    best_epoch : int
+        Epoch whose weights were kept, from 1; 0 where the run was interrupted before its first epoch ended.
+    stopped : {"epochs", "patience", "interrupt"}
+        Why it ended.
+    """
+
+    n_epochs: int
+    best_epoch: int
+    stopped: str
+
+
 @dataclass(frozen=True)
 class TrainingLoop:
     """Minimize an objective and keep the weights of the best epoch.
@@ -87,10 +150,10 @@ class TrainingLoop:
     epochs : int
     patience : int or None
         Stop when the validation quality has not risen for so many epochs; None never does.
-    patience_after : int
-        Steps before which no epoch counts as one without progress.
     learning_rate : float
         Named where training fails; the optimizer holds the one that is used.
+    patience_after : int
+        Steps before which no epoch counts as one without progress.
     clip : callable, optional
         Called with the parameters between the backward pass and the step.
     progress : callable, optional
@@ -102,7 +165,7 @@ class TrainingLoop:
     patience: int | None
     learning_rate: float
     patience_after: int = 0
-    clip: Callable[[list[Any]], None] | None = None
+    clip: Clipping | None = None
     progress: ProgressCallback | None = None
     stage: str = "training"
 
@@ -110,18 +173,17 @@ class TrainingLoop:
         self,
         network: nn.Module,
         objective: Objective,
-        batches: Batches,
+        batches: Callable[[], Iterator[tuple[Tensor, Tensor]]],
         optimizer: Any,
         schedule: Any = None,
         judge: Callable[[], tuple[float, ...]] | None = None,
-    ) -> Outcome:
+    ) -> TrainingResult:
         """Train ``network`` in place.
 
         Parameters
         ----------
-        network : nn.Module
-        objective : callable
-            Loss of a batch ``(x, y)``.
+        network, objective : nn.Module and callable
+            The loss of a batch ``(x, y)`` under the network.
         batches : callable
             Gives the batches of one epoch.
         optimizer, schedule
@@ -133,42 +195,43 @@ class TrainingLoop:
         step = new_step(objective, optimizer, self.clip)
         best: dict[str, Tensor] | None = None
         best_quality: tuple[float, ...] = ()
-        best_epoch, last_free_epoch, stopped, losses = 0, 0, "epochs", []
+        n_epochs, best_epoch, last_free_epoch, stopped = 0, 0, 0, "epochs"
         try:
             for epoch in range(1, self.epochs + 1):
                 network.train()
-                losses.append(self._epoch(step, batches(), epoch))
+                loss = self._epoch(step, batches(), epoch)
+                n_epochs = epoch
                 if schedule is not None:
                     schedule.step()
                 if self.progress is not None:
-                    self.progress(Progress(self.stage, epoch, self.epochs, losses[-1]))
+                    self.progress(Progress(self.stage, epoch, self.epochs, loss))
                 if judge is None:
                     best_epoch = epoch
                     continue
                 if step.n_steps < self.patience_after:
                     last_free_epoch = epoch
-                quality = _judged(network, judge)
+                network.eval()
+                with torch.no_grad():
+                    quality = judge()
                 if best is None or quality > best_quality:
-                    best, best_quality, best_epoch = _copy_of(network), quality, epoch
+                    best, best_quality, best_epoch = trained_state(network), quality, epoch
                 elif self.patience is not None and epoch - max(best_epoch, last_free_epoch) >= self.patience:
                     stopped = "patience"
                     break
         except KeyboardInterrupt:
             stopped = "interrupt"
             warnings.warn(
-                f"{self.stage.capitalize()} was interrupted after {len(losses)} of {self.epochs} epochs; the model "
-                "keeps the best weights it had.",
+                f"{self.stage.capitalize()} was interrupted after {n_epochs} of {self.epochs} epochs; the best stays.",
                 SLDLWarning,
                 stacklevel=2,
             )
         if best is not None:
             network.load_state_dict(best, strict=False)
         network.eval()
-        return Outcome(len(losses), best_epoch, stopped, losses)
+        return TrainingResult(n_epochs, best_epoch, stopped)
 
-    def _epoch(self, step: Step, batches: Any, epoch: int) -> float:
-        import torch
-
+    def _epoch(self, step: TrainingStep, batches: Iterator[tuple[Tensor, Tensor]], epoch: int) -> float:
+        """The mean loss of one pass over the rows."""
         step.total.zero_()
         n_rows = 0
         for x, y in batches:
@@ -176,24 +239,16 @@ class TrainingLoop:
             n_rows += len(x)
         finite = torch.stack([torch.isfinite(p).all() for p in step.parameters]).all()
         total, sound = torch.stack([step.total, finite.to(step.total)]).tolist()
-        mean = total / max(n_rows, 1)
+        mean = float(total) / max(n_rows, 1)
         if not math.isfinite(mean) or not sound:
             raise SLDLError(
                 f"The loss of {self.stage} became {mean} in epoch {epoch} at learning_rate={self.learning_rate:g}. "
-                "Try a learning rate ten times smaller, clip=1.0, or scaled features (scaling='l2' or 'minmax')."
+                "Try a learning rate ten times smaller, clip=1.0, or scaled features (normalize=True or minmax=True)."
             )
         return mean
 
 
-def _judged(network: nn.Module, judge: Callable[[], tuple[float, ...]]) -> tuple[float, ...]:
-    import torch
-
-    network.eval()
-    with torch.no_grad():
-        return judge()
-
-
-def _copy_of(network: nn.Module) -> dict[str, Tensor]:
-    """What training changes: a network may name large buffers that stay as they are."""
+def trained_state(network: nn.Module) -> dict[str, Tensor]:
+    """A copy of what training changes: a network may name large buffers in ``fixed`` that stay as they are."""
     fixed = getattr(network, "fixed", ())
     return {name: tensor.detach().clone() for name, tensor in network.state_dict().items() if name not in fixed}

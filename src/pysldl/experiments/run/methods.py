@@ -8,14 +8,8 @@ from typing import Any
 from sklearn.base import clone
 
 from pysldl._utils.suggestions import did_you_mean
-from pysldl.embedding import (
-    IdentityLabelEmbedding,
-    RandomLabelEmbedding,
-    SVDLabelEmbedding,
-    VectorLabelEmbedding,
-)
+from pysldl.baselines.registry import METHODS
 from pysldl.estimator.classifier import SLDLClassifier
-from pysldl.estimator.presets import make_sldl
 from pysldl.estimator.settings import parse_settings, with_settings
 from pysldl.estimator.size_dispatch import SizeDispatch
 from pysldl.exceptions import DataError
@@ -34,8 +28,8 @@ __all__ = [
     "stored_method",
 ]
 
-REFERENCE = "SLDL"
-ABLATION = ("w/o GE", "w/o GE (symmetric)", "w/o AC", "random", "identity", "svd")
+REFERENCE = METHODS["sldl"].title
+ABLATION = tuple(spec.title for spec in METHODS.values() if spec.kind == "ablation")
 AXES = ("c_hat", "n_steps", "k")
 OF_THE_RUN = {"random_state": "--seed", "device": "--device"}
 OF_THE_GRID = {
@@ -181,71 +175,16 @@ def find_methods(names: Iterable[str]) -> list[Method]:
     return list(found.values())
 
 
-def _official() -> Any:
-    return make_sldl("official")
-
-
-def _blend() -> Any:
-    return make_sldl("blend")
-
-
-def _accurate() -> Any:
-    return make_sldl("accurate")
-
-
-def _without_gaussians() -> Any:
-    return make_sldl("paper", embedding=VectorLabelEmbedding(directed=True))
-
-
-def _without_gaussians_and_direction() -> Any:
-    return make_sldl("paper", embedding=VectorLabelEmbedding(directed=False))
-
-
-def _without_asymmetry() -> Any:
-    return make_sldl("paper", embedding__divergence="js")
-
-
-def _random() -> Any:
-    return make_sldl("paper", embedding=RandomLabelEmbedding())
-
-
-def _identity() -> Any:
-    return make_sldl("paper", embedding=IdentityLabelEmbedding())
-
-
-def _svd() -> Any:
-    return make_sldl("paper", embedding=SVDLabelEmbedding())
-
-
-_OWN = (
-    Method("sldl", REFERENCE, make_sldl),
-    Method("official", "official", _official, grid=("c_hat", "k")),  # the authors' code takes fifty steps
-    Method("blend", "blend", _blend),
-    Method("accurate", "accurate", _accurate),
-    Method("without-ge", "w/o GE", _without_gaussians),
-    Method("without-ge-symmetric", "w/o GE (symmetric)", _without_gaussians_and_direction),
-    Method("without-ac", "w/o AC", _without_asymmetry),
-    Method("random", "random", _random),
-    Method("identity", "identity", _identity),
-    Method("svd", "svd", _svd),
-)
 _REGISTERED: dict[str, Method] = {}
 
 
 def _methods() -> dict[str, Method]:
-    """Every method by name; the baselines are imported only here, since some need much."""
-    from pysldl.baselines import BASELINES, CONTROLS, RECONSTRUCTIONS
-
-    others = {
-        name: Method(name, name, partial(_baseline, name), name in RECONSTRUCTIONS) for name in (*BASELINES, *CONTROLS)
+    """Every method by name: those of the library's registry, and anybody's own."""
+    known = {
+        spec.name: Method(spec.name, spec.title, spec, spec.kind == "reconstruction", spec.grid)
+        for spec in METHODS.values()
     }
-    return {method.name: method for method in _OWN} | others | _REGISTERED
-
-
-def _baseline(name: str) -> Any:
-    from pysldl.baselines import BASELINES, CONTROLS
-
-    return {**BASELINES, **CONTROLS}[name]()
+    return known | _REGISTERED
 
 
 def _variant(method: Method, words: Sequence[str]) -> Method:

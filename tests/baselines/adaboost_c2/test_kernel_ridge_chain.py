@@ -49,8 +49,10 @@ def test_weighted_problems_against_one_solve_per_label(problem, directions, monk
 def test_the_preconditioner_saves_steps(problem, monkeypatch):
     kernel, labels, weights = problem
     steps = []
-    times = kernel_ridge_chain._Descent._times
-    monkeypatch.setattr(kernel_ridge_chain._Descent, "_times", lambda self, v: steps.append(1) or times(self, v))
+    times = kernel_ridge_chain._WeightedProblems.times
+    monkeypatch.setattr(
+        kernel_ridge_chain._WeightedProblems, "times", lambda self, v: steps.append(1) or times(self, v)
+    )
     needed = []
     for directions in (1, 30):
         monkeypatch.setattr(kernel_ridge_chain, "LARGEST_DIRECTIONS", directions)

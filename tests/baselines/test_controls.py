@@ -72,7 +72,7 @@ def test_logistic_reports_progress_and_refuses_bad_C(world):  # noqa: N802
     seen = []
     OneVsRestLogistic(calibrate=False, progress=seen.append).fit(X, Y)
     assert seen[-1].step == seen[-1].total == 12
-    with pytest.raises(DataError, match="C must be positive"):
+    with pytest.raises(DataError, match="The 'C' parameter of OneVsRestLogistic"):
         OneVsRestLogistic(C=0.0).fit(X, Y)
 
 

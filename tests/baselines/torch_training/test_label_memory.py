@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("resource")
 
 from pysldl.baselines import BASELINES  # noqa: E402
-from pysldl.baselines.torch_training.classifier import _optimizer  # noqa: E402
+from pysldl.baselines.torch_training.classifier import new_optimizer  # noqa: E402
 from pysldl.baselines.torch_training.dense_batches import DenseBatches  # noqa: E402
-from pysldl.baselines.torch_training.steps import new_step  # noqa: E402
+from pysldl.baselines.torch_training.loop import new_step  # noqa: E402
 
 CPU = torch.device("cpu")
 
@@ -53,7 +53,7 @@ def held_by_a_step(method, n_labels):
     model = BASELINES[method](device="cpu", label_chunk=40)
     network = model._build(20, n_labels)
     objective = model._objective(network, DenseBatches(X, sparse.csr_array(Y), lambda x: x, CPU))
-    step = new_step(objective, _optimizer("adam", model._parameter_groups(network), 1e-3, 0.0, CPU), None)
+    step = new_step(objective, new_optimizer("adam", model._parameter_groups(network), 1e-3, 0.0, CPU), None)
     batch = torch.from_numpy(X), torch.from_numpy(Y)
     step(*batch)  # makes the moments of the optimizer
     step.optimizer.zero_grad(set_to_none=True)

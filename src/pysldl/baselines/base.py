@@ -1,0 +1,127 @@
+"""What all baselines and controls share: their common parameters, and calibration on held-out rows."""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.preprocessing import normalize as normalize_rows
+from sklearn.utils._param_validation import HasMethods, Interval
+
+from pysldl._utils.progress import ProgressCallback
+from pysldl.estimator.base import BaseLabelClassifier
+from pysldl.estimator.calibration import ScoreCalibration
+from pysldl.exceptions import SLDLWarning
+
+__all__ = [
+    "AT_LEAST_ONE",
+    "CALIBRATION_ROWS",
+    "NOT_NEGATIVE",
+    "POSITIVE",
+    "SHARE",
+    "BaselineClassifier",
+    "Constraints",
+    "NormalizingBaseline",
+]
+
+CALIBRATION_ROWS = 5000
+
+Constraints = dict[str, list[Any]]
+
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+SHARE = Interval(Real, 0, 1, closed="left")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class BaselineClassifier(BaseLabelClassifier):
+    """Base of the baselines and controls.
+
+    A dataclass writes the constructor, which only stores; a subclass names the parameters that it adds, and those whose
+    defaults it changes.
+
+    Parameters
+    ----------
+    calibrate : bool, default=True
+        Learn the threshold of ``predict`` and the probabilities of ``predict_proba``; without them there are rankings.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
+    """
+
+    calibrate: bool = True
+    vectorizer: Any = None
+    memory_limit: int | str | None = None
+    progress: ProgressCallback | bool | None = None
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        "calibrate": ["boolean"],
+        "vectorizer": [HasMethods(["fit_transform", "transform"]), None],
+        "memory_limit": [Integral, str, None],
+        "progress": [callable, "boolean", None],
+        "random_state": ["random_state"],
+    }
+
+    @property
+    def _wants_calibration(self) -> bool:
+        """Whether a threshold is to be learned; one class for each row needs none."""
+        return self.calibrate and self.target_kind_ != "classes"
+
+    def _held_out_calibration(self, X: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> ScoreCalibration:
+        """Calibration from a second model that does not see a tenth of the rows, at most 5,000.
+
+        The first model keeps all rows, so that its rankings are not affected; fitting takes about twice as long. Where
+        fewer than ten rows, or only rows without labels, would be left, the model's own training scores are used, which
+        makes ``predict`` and ``predict_proba`` overconfident.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n_samples, n_features)
+        Y : csr_array of shape (n_samples, n_labels)
+        rng : RandomState
+        """
+        order = rng.permutation(X.shape[0])
+        n_held = min(CALIBRATION_ROWS, X.shape[0] // 10)
+        held, rest = order[:n_held], order[n_held:]
+        if n_held == 0 or Y[rest].nnz == 0:
+            return ScoreCalibration().fit(self._score_rows(X), Y)
+        second = clone(self).set_params(calibrate=False, progress=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SLDLWarning)  # what they say was said for the first model
+            second.fit(X[rest], Y[rest])
+        blocks = list(second.score_blocks(X[held]))
+        scores = sparse.vstack(blocks, format="csr") if sparse.issparse(blocks[0]) else np.concatenate(blocks)
+        return ScoreCalibration().fit(scores, Y[held])
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class NormalizingBaseline(BaselineClassifier):
+    """Base of the baselines that may scale rows before anything else.
+
+    Parameters
+    ----------
+    calibrate, vectorizer, memory_limit, progress, random_state
+        See :class:`BaselineClassifier`.
+    normalize : bool, default=True
+        Scale every row of X to length 1.
+    """
+
+    normalize: bool = True
+
+    _parameter_constraints: ClassVar[Constraints] = {
+        **BaselineClassifier._parameter_constraints,
+        "normalize": ["boolean"],
+    }
+
+    def _scaled(self, X: Any) -> Any:
+        return normalize_rows(X) if self.normalize else X
