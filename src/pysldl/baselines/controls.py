@@ -11,7 +11,6 @@ from sklearn.utils import check_random_state
 
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
-from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.baselines.base import (
     AT_LEAST_ONE,
@@ -55,7 +54,6 @@ class LabelPrior(BaselineClassifier):
     _saved_state = (*BaselineClassifier._saved_state, "prior_")
 
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        validate_parameters(self)
         self.prior_ = (self.label_counts_ / Y.shape[0]).astype(np.float32)
         if self._wants_calibration:
             rows = slice(CALIBRATION_ROWS)
@@ -104,7 +102,6 @@ class FeatureNeighbors(BaselineClassifier):
 
     @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        validate_parameters(self)
         require_memory(
             2 * 4 * X.shape[0] * X.shape[1],
             f"A dense copy of {X.shape[0]} rows with {X.shape[1]} features",
@@ -159,7 +156,6 @@ class RidgeReadout(NormalizingBaseline):
 
     @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        validate_parameters(self)
         rng = check_random_state(self.random_state)
         self.mapping_ = RidgeMapping(self.alpha, random_state=int(rng.randint(2**31 - 1)))
         nonzeros = X.nnz if sparse.issparse(X) else X.size
@@ -218,7 +214,6 @@ class OneVsRestLogistic(NormalizingBaseline):
 
     @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        validate_parameters(self)
         n_samples, n_labels = Y.shape
         require_memory(
             4 * X.shape[1] * n_labels,

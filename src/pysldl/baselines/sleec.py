@@ -17,7 +17,6 @@ from sklearn.utils._param_validation import Interval
 
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
-from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import matmul, single_threaded_blas
 from pysldl.backend.topk import top_k_dense
 from pysldl.baselines.base import AT_LEAST_ONE, POSITIVE, SHARE, Constraints, NormalizingBaseline
@@ -188,7 +187,6 @@ class SLEEC(NormalizingBaseline):
 
     @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        validate_parameters(self)
         self._check_rows(*X.shape)
         rng = check_random_state(self.random_state)
         features = self._scaled(X)

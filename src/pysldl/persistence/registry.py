@@ -23,6 +23,7 @@ CLASSES = {
         *("LinearReadout", "NeighborDecoder"),
     ),
     "pysldl.neighbors": ("ExactIndex", "FaissIndex"),
+    "pysldl.neighbors.inverted_index": ("InvertedIndex",),
     "pysldl.ranking": ("LinearRanker",),
     "pysldl.ranking.centroids": ("LabelCentroids",),
     "pysldl.baselines": (
@@ -32,8 +33,8 @@ CLASSES = {
     ),
     "pysldl.baselines.adaboost_c2.kernel_ridge_chain": ("KernelRidgeChain",),
     "pysldl.baselines.adaboost_c2.linear_chain": ("LinearChain",),
-    "pysldl.baselines.adaboost_c2.svm_chain": ("KernelChain",),
-    "pysldl.baselines.sleec.local_embedding": ("LocalEmbedding",),
+    "pysldl.baselines.adaboost_c2.svm_chain": ("SVMChain",),
+    "pysldl.baselines.sleec": ("LocalEmbedding",),
 }
 HOMES = {name: module for module, names in CLASSES.items() for name in names}
 

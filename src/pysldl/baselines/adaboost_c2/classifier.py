@@ -12,7 +12,6 @@ from sklearn.utils._param_validation import StrOptions
 
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
-from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.baselines.adaboost_c2.kernel_ridge_chain import KernelRidgeChain, KernelSystem
 from pysldl.baselines.adaboost_c2.linear_chain import LinearChain
@@ -112,7 +111,6 @@ class AdaBoostC2(NormalizingBaseline):
 
     @single_threaded_blas
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        validate_parameters(self)
         self._require_memory(X, Y)
         rng = check_random_state(self.random_state)
         features = self._training_features(self._scaled(X))

@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from pysldl._utils.memory import require_memory
-from pysldl._utils.validation import validate_parameters
 from pysldl.backend.device import find_device
 from pysldl.backend.threads import single_threaded_torch
 from pysldl.backend.topk import top_k
@@ -177,7 +176,6 @@ class TorchClassifier(BaselineClassifier):
 
     @single_threaded_torch
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        validate_parameters(self)
         where = self._where
         self._drop_network()
         self._require_weights_fit(X.shape[1], Y.shape[1])
