@@ -54,7 +54,7 @@ def hits_of(labels: NDArray[np.int64], Y: csr_array) -> NDArray[np.bool_]:
     entries = np.repeat(row * n_labels, np.diff(Y.indptr)) + Y.indices
     wanted = row[:, None] * n_labels + labels
     found = np.append(entries, -1)[np.searchsorted(entries, wanted)] == wanted
-    return found & (labels >= 0)
+    return np.asarray(found & (labels >= 0))
 
 
 def predicted_labels(predictions: Any, shape: tuple[int, int], k: int) -> NDArray[np.int64]:

@@ -95,4 +95,4 @@ def inverse_propensity_from_counts(
             f"counts must lie between 0 and n_samples = {n_samples}, label {label} has {frequency[label]:g}."
         )
     C = max(log(n_samples) - 1.0, 0.0) * (B + 1.0) ** A
-    return 1.0 + C * (frequency + B) ** -A
+    return np.asarray(1.0 + C * (frequency + B) ** -A)

@@ -28,4 +28,4 @@ def column_scales(X: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
 def standardized(X: Any, means: NDArray[Any], scales: NDArray[Any] | None) -> NDArray[Any]:
     """``(X - means) / scales``, dense of shape (n_rows, n_features)."""
     rows = X.toarray() if sparse.issparse(X) else X
-    return (rows - means.astype(rows.dtype)) / (1 if scales is None else scales.astype(rows.dtype))
+    return np.asarray((rows - means.astype(rows.dtype)) / (1 if scales is None else scales.astype(rows.dtype)))
