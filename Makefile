@@ -55,7 +55,7 @@ test-bounds:            ## tests with the oldest versions that pyproject.toml al
 	$(PYTHON) .ci/lower_bounds.py plot fast faiss serve dev > $(VENVS)/lower-bounds.txt
 	$(VENVS)/bounds/bin/python -m pip install --quiet --constraint $(VENVS)/lower-bounds.txt $(TEST_TOOLS) \
 	  pandas polars safetensors --editable ".[plot,fast,faiss,serve]"
-	$(VENVS)/bounds/bin/python $(PYTEST) $(BOUNDS_TESTS)
+	$(VENVS)/bounds/bin/python $(PYTEST) -W ignore::DeprecationWarning $(BOUNDS_TESTS)
 
 test-wheel: $(READY)    ## build sdist and wheel, and test the installed wheel instead of the tree
 	rm -rf build/dist

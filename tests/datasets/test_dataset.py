@@ -18,7 +18,6 @@ def test_everything_is_brought_to_one_form() -> None:
     assert isinstance(ds.Y, csr_array) and ds.Y.dtype == np.float32 and (ds.Y.data == 1).all()
     assert (ds.n_samples, ds.n_features, ds.n_labels) == (3, 3, 2)
     assert ds.labels_per_sample == 1.0
-    assert ds.label_density == 0.5
     assert ds.feature_density == pytest.approx(4 / 9)
     assert repr(ds) == (
         "Dataset('d': 3 samples, 3 features (44.44% stored), 2 labels, 1.00 labels/sample, splits train 2, test 1)"

@@ -48,16 +48,17 @@ def facts(entries: Mapping[str, Any]) -> Table:
 
 
 def _said(value: Any) -> str:
-    """A value as people write it: lists without brackets, one line for each entry that has parts of its own."""
+    """A value as people write it: lists without brackets, a line for each entry with parts of its own, four digits."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_said(part)}" for name, part in value.items())
     if isinstance(value, (list, tuple)):
         between = "\n" if any(isinstance(part, Mapping) for part in value) else ", "
         return between.join(map(_said, value)) or "none"
-    return "none" if value is None else str(value)
+    return "none" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def percent(value: float) -> str:
+    """A share in percent with one decimal."""
     return f"{100 * value:.1f}"
 
 

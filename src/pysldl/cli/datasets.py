@@ -41,8 +41,13 @@ def datasets(name: str | None = None, /, *, data_dir: Path | None = None, json: 
     sizes = ("samples", "features", "labels", "a sample")
     listing = table("data sets", "name", *sizes, "found", numbers=sizes)
     for entry in entries:
-        shape = (_or_dash(entry[size]) for size in ("n_samples", "n_features", "n_labels", "labels_per_sample"))
-        listing.add_row(entry["name"], *shape, _short(entry["found"]))
+        shape = (entry[size] for size in ("n_samples", "n_features", "n_labels", "labels_per_sample"))
+        found = ", ".join(Path(path).name for path in entry["found"] or ["-"])
+        listing.add_row(
+            entry["name"],
+            *("-" if size is None else f"{size:.4g}" if isinstance(size, float) else str(size) for size in shape),
+            found,
+        )
     console().print(listing)
     _say_where(data_dir)
     return 0
@@ -64,7 +69,7 @@ def _show_one(name: str, data_dir: Path | None, json: bool) -> int:
     if json:
         print_json(entry)
     else:
-        console().print(facts({key: _or_dash(value) for key, value in entry.items()}))
+        console().print(facts(entry))
     return 0
 
 
@@ -73,18 +78,6 @@ def _entry(info: "DatasetInfo", data_dir: Path | None) -> dict[str, Any]:
 
     found = find_dataset(info.name, data_dir)
     return asdict(info) | {"found": None if found is None else [str(path) for path in found]}
-
-
-def _or_dash(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value)) or "-"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_or_dash(part)}" for key, part in value.items()) or "none"
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _short(found: list[str] | None) -> str:
-    return "-" if found is None else ", ".join(Path(path).name for path in found)
 
 
 def _say_where(data_dir: Path | None) -> None:

@@ -80,9 +80,7 @@ class Dataset:
     def _check_lengths(self) -> None:
         if self.X is None and self.texts is None:
             raise DataError(f"data set {self.name!r} has neither X nor texts: give one of them.")
-        expected: list[tuple[str, Any, int, str]] = [
-            ("texts", self.texts, self.n_samples, "rows in Y"),
-        ]
+        expected: list[tuple[str, Any, int, str]] = [("texts", self.texts, self.n_samples, "rows in Y")]
         if self.X is not None:
             expected += [
                 ("X", range(self.X.shape[0]), self.n_samples, "rows in Y"),
@@ -114,11 +112,6 @@ class Dataset:
     def labels_per_sample(self) -> float:
         """Mean number of labels of a row."""
         return self.Y.nnz / self.n_samples if self.n_samples else 0.0
-
-    @property
-    def label_density(self) -> float:
-        """Stored share of Y: labels per sample over the number of labels."""
-        return self.labels_per_sample / self.n_labels if self.n_labels else 0.0
 
     @property
     def feature_density(self) -> float:
@@ -253,4 +246,4 @@ def _tidy_split(key: str, rows: Any, n_samples: int, name: str) -> NDArray[np.in
     if rows.min() < 0 or rows.max() >= n_samples:
         bad = rows.min() if rows.min() < 0 else rows.max()
         raise DataError(f"data set {name!r}: {key!r} names row {bad}, but there are {n_samples} rows.")
-    return np.asarray(rows.astype(np.intp))
+    return np.asarray(rows, dtype=np.intp)

@@ -246,7 +246,7 @@ def _relative(rng: np.random.Generator, labels: NDArray[Any], parent_of: NDArray
     """For each label one of its scene, the broad label included, all alike."""
     n_members = np.bincount(parent_of, minlength=len(parent_of))
     parents = parent_of[labels]
-    return np.asarray(parents + rng.integers(n_members[parents]))
+    return np.asarray(parents + rng.integers(n_members[parents]), dtype=np.intp)
 
 
 def _zipf(n: int, exponent: float) -> NDArray[np.float64]:
@@ -264,4 +264,4 @@ def _indicator(rows: NDArray[Any], columns: NDArray[Any], shape: tuple[int, int]
 def _inverse_document_frequency(counts: csr_array) -> NDArray[np.float32]:
     n_samples, n_features = counts.shape
     frequency = np.bincount(counts.indices, minlength=n_features)
-    return np.asarray((np.log((1 + n_samples) / (1 + frequency)) + 1).astype(np.float32))
+    return np.asarray(np.log((1 + n_samples) / (1 + frequency)) + 1, dtype=np.float32)

@@ -35,18 +35,7 @@ SCENES = (
     Scene("holiday", ()),
 )
 
-QUALITIES = (
-    "",
-    "bright",
-    "distant",
-    "old",
-    "small",
-    "quiet",
-    "broad",
-    "pale",
-    "heavy",
-    "plain",
-)
+QUALITIES = ("", "bright", "distant", "old", "small", "quiet", "broad", "pale", "heavy", "plain")
 
 FUNCTION_WORDS = """
 the of and to in is that it was for on are with as at be this have from or one had by but not what
