@@ -71,7 +71,7 @@ def _of_counts(world: SyntheticDataset) -> Iterator[dict[str, Any]]:
     names = [str(column) for column in range(world.n_labels)]
     said = {
         (int(relation.source), int(relation.target))
-        for relation in finder.relations(everything, names)
+        for relation in finder.named(everything, names)
         if relation.verb == "implies"
     }
     planted = set(world.implications)

@@ -13,7 +13,7 @@ PACKAGES = ("estimator", "embedding", "mapping", "decoding", "neighbors", "ranki
 # Nobody makes objects of them.
 BASES = {
     *("BaseLabelClassifier", "OnlineLearning", "LabelEmbedding", "TrainedLabelEmbedding", "Decoder", "NeighborIndex"),
-    *("TorchClassifier", "LabelSpecificClassifier"),
+    *("TorchClassifier", "LabelSpecificClassifier", "BaselineClassifier", "NormalizingBaseline", "SimilarityDecoder"),
 }
 
 

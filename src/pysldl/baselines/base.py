@@ -64,14 +64,6 @@ class BaselineClassifier(BaseLabelClassifier):
     progress: ProgressCallback | bool | None = None
     random_state: Any = None
 
-    _parameter_constraints: ClassVar[Constraints] = {
-        "calibrate": ["boolean"],
-        "vectorizer": [HasMethods(["fit_transform", "transform"]), None],
-        "memory_limit": [Integral, str, None],
-        "progress": [callable, "boolean", None],
-        "random_state": ["random_state"],
-    }
-
     @property
     def _wants_calibration(self) -> bool:
         """Whether a threshold is to be learned; one class for each row needs none."""
