@@ -16,7 +16,6 @@ DISTRIBUTION = {"sklearn": "scikit-learn", "faiss": "faiss-cpu", "prometheus_cli
 # where it is not called as its module
 
 
-
 def names(requirements):
     return {re.match(r"[A-Za-z0-9._-]+", requirement)[0].lower() for requirement in requirements} - {"pysldl"}
 
@@ -57,7 +56,9 @@ def test_every_import_of_the_tests_is_declared():
 def test_every_declared_dependency_has_a_lower_bound_and_a_pin():
     pinned = names(line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#"))
     for requirement in chain(PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()):
-        assert requirement.startswith("pysldl[") or re.fullmatch(r"[A-Za-z0-9._-]+>=[0-9.]+(,<[0-9.]+)?", requirement), requirement
+        assert requirement.startswith("pysldl[") or re.fullmatch(
+            r"[A-Za-z0-9._-]+>=[0-9.]+(,<[0-9.]+)?", requirement
+        ), requirement
     assert declared(dev=True) <= pinned
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import normalize as normalize_rows
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import Interval
 
 from pysldl._utils.progress import ProgressCallback
 from pysldl.estimator.base import BaseLabelClassifier

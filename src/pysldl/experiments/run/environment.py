@@ -61,7 +61,7 @@ def processor_name() -> str:
 
 def _commit() -> str:
     """The commit of a source checkout, with a plus where the sources differ from it; nothing elsewhere."""
-    folder = Path(__file__).resolve().parents[3]
+    folder = Path(__file__).resolve().parents[4]
     if not (folder / ".git").exists():
         return ""
 
