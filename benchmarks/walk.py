@@ -1,8 +1,9 @@
 """How far a reader has to walk through the source to follow one fit, or one fold of the reproduction.
 
 Every function of the library is listed in the order of its first call. Counted are the functions, the files that they
-are in, and the returns: steps to a folder that the walk has left before. Properties, comprehensions and what is called
-while modules are imported do not count.
+are in, and the returns: steps to a folder that the walk has left before, from function to function, and from file to
+file in the order in which they are first entered. What is called while modules are imported does not count. The second
+line leaves out the layers that a reader looks up and does not follow: primitives (backend) and helpers (_utils).
 
     python benchmarks/walk.py            # both walks
     python benchmarks/walk.py --list     # with the functions in order
@@ -12,7 +13,7 @@ import argparse
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -20,9 +21,11 @@ from typing import Any
 
 import pysldl
 from pysldl import make_sldl
-from pysldl.datasets import make_asymmetric_multilabel
+from pysldl.cli import run
+from pysldl.datasets import make_asymmetric_multilabel, write_npz
 
 SOURCE = Path(pysldl.__file__).resolve().parent
+LOOKED_UP = ("backend/", "_utils/")
 
 
 @dataclass
@@ -38,16 +41,34 @@ class Walk:
 
     @property
     def returns(self) -> int:
-        """Steps to a folder that the walk has left before."""
-        folders = [str(Path(file).parent) for file, _ in self.functions]
-        seen: set[str] = set()
-        count, current = 0, None
-        for folder in folders:
-            if folder != current and folder in seen:
-                count += 1
-            seen.add(folder)
-            current = folder
-        return count
+        """Steps from function to function that lead to a folder that the walk has left before."""
+        return _returns(file for file, _ in self.functions)
+
+    @property
+    def file_returns(self) -> int:
+        """The same for the files in the order in which they are first entered."""
+        return _returns(self.files)
+
+    def followed(self) -> "Walk":
+        """The walk without primitives and helpers."""
+        return Walk([step for step in self.functions if not step[0].startswith(LOOKED_UP)])
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.functions)} functions in {len(self.files)} files, {self.returns} returns "
+            f"({self.file_returns} from file to file)"
+        )
+
+
+def _returns(files: Iterable[str]) -> int:
+    seen: set[str] = set()
+    count, current = 0, None
+    for file in files:
+        folder = str(Path(file).parent)
+        count += folder != current and folder in seen
+        seen.add(folder)
+        current = folder
+    return count
 
 
 def walk_of(work: Callable[[], Any]) -> Walk:
@@ -83,17 +104,31 @@ def paper_fit() -> Callable[[], Any]:
 
 def one_fold() -> Callable[[], Any]:
     """One fold of ``sldl reproduce`` with the preset ``paper``, without the report."""
-    from pysldl.cli import run
-
     folder = Path(tempfile.mkdtemp())
     data = make_asymmetric_multilabel(n_samples=120, random_state=0)
-    from pysldl.datasets import write_npz
-
     write_npz(data, folder / "synthetic.npz")
 
     def reproduce(out: str = "out") -> Any:
-        arguments = ["reproduce", "--data", str(folder / "synthetic.npz"), "--out", str(folder / out)]
-        return run([*arguments, "--methods", "sldl", "--folds", "0", "--c-hats", "4", "--ks", "10", "--quiet"])
+        arguments = ["reproduce", "--datasets", str(folder / "synthetic.npz"), "--out", str(folder / out)]
+        return run(
+            [
+                *arguments,
+                "--methods",
+                "sldl",
+                "--folds",
+                "2",
+                "--first-folds",
+                "1",
+                "--c-hats",
+                "4",
+                "--n-steps",
+                "10",
+                "--ks",
+                "10",
+                "--jobs",
+                "1",
+            ]
+        )
 
     reproduce("warm-up")
     return reproduce
@@ -106,7 +141,7 @@ def main() -> None:
     options = parser.parse_args()
     for name, prepare in {"paper fit": paper_fit, "one fold of reproduce": one_fold}.items():
         walk = walk_of(prepare())
-        print(f"{name}: {len(walk.functions)} functions in {len(walk.files)} files, {walk.returns} returns")
+        print(f"{name}: {walk}\n    without primitives and helpers: {walk.followed()}")
         if options.list:
             for file, function in walk.functions:
                 print(f"    {file}: {function}")
