@@ -6,20 +6,20 @@ import sys
 from pysldl.datasets import make_asymmetric_multilabel, write_npz
 
 
-def test_three_kills(tmp_path):
+def test_two_kills(tmp_path):
     import crash_recovery
 
     write_npz(make_asymmetric_multilabel(90, 60, 30, random_state=0), tmp_path / "small.npz")
     grid = ("--folds", "3", "--c-hats", "4,8", "--n-steps", "20,40", "--ks", "3,7")
     grid += ("--validation-rows", "1", "--metrics", "P@5")
-    outcome = crash_recovery.measure(tmp_path, str(tmp_path / "small.npz"), n_kills=3, jobs=1, seed=0, grid=grid)
+    outcome = crash_recovery.measure(tmp_path, str(tmp_path / "small.npz"), n_kills=2, jobs=1, seed=0, grid=grid)
     assert outcome.configurations == 42 and outcome.files > 5
-    assert len(outcome.kills) == 3 and outcome.differences[-1] == []
+    assert len(outcome.kills) == 2 and outcome.differences[-1] == []
     assert outcome.holds
     rows = crash_recovery.as_rows(outcome)
     kills = [row for row in rows if row["event"] == "killed"]
     assert [row["finished"] for row in kills] == [kill.finished for kill in outcome.kills]
-    assert all(row["different"] == 0 and row["files"] == outcome.files for row in rows[3:]) and len(rows) > 3
+    assert all(row["different"] == 0 and row["files"] == outcome.files for row in rows[2:]) and len(rows) > 2
 
 
 def test_a_table_that_differs_is_named(tmp_path, monkeypatch):
