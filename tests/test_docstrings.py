@@ -32,28 +32,7 @@ CHECKED = {
 CHECKED_FOR_CLASSES = {"EX01"}  # an example that runs
 
 # What is still wrong. An entry that has been mended must leave this table.
-KNOWN_FAILURES: dict[str, set[str]] = {
-    "pysldl.SLDLClassifier": {"PR07"},
-    "pysldl.decoding.BlendDecoder": {"EX01", "PR07"},
-    "pysldl.decoding.FeatureNeighborDecoder": {"EX01", "PR07"},
-    "pysldl.decoding.JointNeighborDecoder": {"EX01"},
-    "pysldl.decoding.LinearReadout": {"EX01"},
-    "pysldl.decoding.NeighborDecoder": {"EX01"},
-    "pysldl.embedding.GaussianLabelEmbedding": {"PR07"},
-    "pysldl.embedding.IdentityLabelEmbedding": {"EX01"},
-    "pysldl.embedding.RandomLabelEmbedding": {"EX01", "PR07"},
-    "pysldl.embedding.SVDLabelEmbedding": {"EX01", "PR07"},
-    "pysldl.embedding.VectorLabelEmbedding": {"EX01", "PR03", "PR04", "PR07"},
-    "pysldl.mapping.RidgeMapping": {"EX01"},
-    "pysldl.mapping.SharedFactorRidge": {"PR01"},
-    "pysldl.neighbors.ExactIndex": {"EX01"},
-    "pysldl.neighbors.FaissIndex": {"EX01"},
-    "pysldl.persistence.FileRecord": {"EX01", "PR01"},
-    "pysldl.persistence.Manifest": {"EX01", "PR01"},
-    "pysldl.persistence.load_predictor": {"PR01"},
-    "pysldl.persistence.read_manifest": {"PR01"},
-    "pysldl.ranking.LinearRanker": {"EX01", "PR04"},
-}
+KNOWN_FAILURES: dict[str, set[str]] = {}
 
 
 @pytest.mark.parametrize("name", PUBLIC)

@@ -1,4 +1,4 @@
-"""Simple methods that every table of results should hold: what does a new method add to these?"""
+"""Simple methods that every table of results should hold, to show what a new method adds to them."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -37,8 +37,14 @@ class LabelPrior(BaselineClassifier):
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities on up to 5,000 of the training rows themselves, which
         one row more or less hardly changes.
-    vectorizer, memory_limit, progress, random_state
-        See :class:`~pysldl.baselines.base.BaselineClassifier`. Nothing here is random or takes long.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Without effect: nothing here is random.
 
     Attributes
     ----------
@@ -76,8 +82,14 @@ class FeatureNeighbors(BaselineClassifier):
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities from the leave-one-out scores of up to 5,000 training
         rows.
-    vectorizer, memory_limit, progress, random_state
-        See :class:`~pysldl.baselines.base.BaselineClassifier`; the seed draws the rows that calibrate.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw of the rows that calibrate.
 
     Attributes
     ----------
@@ -130,8 +142,16 @@ class RidgeReadout(NormalizingBaseline):
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities from the leave-one-out scores of up to 5,000 training
         rows, which ridge regression gives in closed form.
-    vectorizer, memory_limit, progress, random_state, normalize
-        See :class:`~pysldl.baselines.base.NormalizingBaseline`.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
+    normalize : bool, default=True
+        Scale every row of X to length 1.
 
     Attributes
     ----------
@@ -186,8 +206,16 @@ class OneVsRestLogistic(NormalizingBaseline):
         Weight of the loss against the L2 penalty.
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities on held-out rows; fitting takes twice as long.
-    vectorizer, memory_limit, progress, random_state, normalize
-        See :class:`~pysldl.baselines.base.NormalizingBaseline`.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
+    normalize : bool, default=True
+        Scale every row of X to length 1.
 
     Attributes
     ----------

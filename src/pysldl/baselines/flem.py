@@ -46,17 +46,44 @@ class FLEM(TorchClassifier):
     variant : {"ld", "threshold", "sim"}, default="ld"
         What :math:`\ell_4` asks of the distribution: to agree with the classifier (``"ld"``, FLEM-D, the default of
         the authors' code), to rank positives above negatives, or to keep the similarities between rows.
-    calibrate, vectorizer, memory_limit, progress, random_state, normalize, minmax, device
-        See :class:`~pysldl.baselines.torch_training.classifier.TorchClassifier`.
+    calibrate : bool, default=True
+        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
+    normalize : bool, default=True
+        Scale every row of X to length 1.
+    minmax : bool, default=False
+        Before that, scale every column to [0, 1], with the ranges of the training rows.
     epochs : int, default=100
-        The authors' code runs 30, at which the classifier still improves on every data set when rows have length 1.
-    batch_size, learning_rate, weight_decay, optimizer, clip
-        Those of the authors' code. Biases are not decayed.
-    validation_fraction, patience
-        Not given by the SLDL paper.
-    scoring : {"AP", "P@1", "hamming"}, default="AP"
-        What decides on validation rows which epoch is kept. The authors' code uses the Hamming loss, which favors
-        models that predict nothing where labels are rare; not given by the SLDL paper.
+        Cap on the passes over the training rows. The authors' code runs 30, at which the classifier still improves on
+        every data set when rows have length 1.
+    batch_size : int, default=64
+        Rows in a step; at least 2. That of the authors' code.
+    learning_rate : float, default=1e-3
+        Step size of the optimizer. That of the authors' code.
+    weight_decay : float, default=1e-4
+        How strongly the optimizer pulls the weights to zero. Biases are not decayed. That of the authors' code.
+    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="amsgrad"
+        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9. That of the authors' code.
+    clip : float, "adaptive" or None, default="adaptive"
+        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps. That of the authors' code.
+    validation_fraction : float, default=0.1
+        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``. Not given by
+        the SLDL paper.
+    patience : int or None, default=None
+        Stop when the quality on the validation rows has not risen for so many epochs. Not given by the SLDL paper.
+    scoring : {"P@1", "AP", "hamming"}, default="AP"
+        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
+        Not given by the SLDL paper; the authors' code uses the Hamming loss, which favors models that predict nothing
+        where labels are rare.
+    device : str, default="cpu"
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     References
     ----------

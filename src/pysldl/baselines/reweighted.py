@@ -1,11 +1,11 @@
-"""One classifier with three losses that reweight rare labels: focal (FL), class- (CB) and distribution-balanced (DB).
+r"""One classifier with three losses that reweight rare labels: focal (FL), class- (CB) and distribution-balanced (DB).
 
 Let z be the logits and y the labels of a batch, each of shape (batch, n_labels), n_k the training rows of label k,
 N all training rows, and ``BCE(z, y) = softplus(z) - y z``. Every loss is the mean over rows and labels of
 
-.. math:: 2 (1 - p)^\\gamma \\; \\omega \\; \\mathrm{BCE}(z', y), \\qquad p = \\exp(-\\mathrm{BCE}(z', y)),
+.. math:: 2 (1 - p)^\gamma \; \omega \; \mathrm{BCE}(z', y), \qquad p = \exp(-\mathrm{BCE}(z', y)),
 
-which differ in the weights :math:`\\omega` and the logits :math:`z'`.
+which differ in the weights :math:`\omega` and the logits :math:`z'`.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -41,13 +41,43 @@ class FocalLossClassifier(TorchClassifier):
     backbone : {"linear", "mlp"}, default="linear"
         The SLDL paper gives none. ``"linear"`` is one layer from features to labels, as in the template of its
         authors; ``"mlp"`` has 256 hidden units with batch norm, ReLU and dropout 0.5.
-    calibrate, vectorizer, memory_limit, progress, random_state, normalize, minmax
-        See :class:`~pysldl.baselines.torch_training.classifier.TorchClassifier`.
-    epochs, batch_size, learning_rate, weight_decay, optimizer, clip
-        Not given by the SLDL paper; the training recipe of FLEM but for the epochs: with its 30 the validation rows of
-        small data sets still improve in the last one. Biases are not decayed.
-    validation_fraction, patience, scoring, device
-        See :class:`~pysldl.baselines.torch_training.classifier.TorchClassifier`.
+    calibrate : bool, default=True
+        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
+    normalize : bool, default=True
+        Scale every row of X to length 1.
+    minmax : bool, default=False
+        Before that, scale every column to [0, 1], with the ranges of the training rows.
+    epochs : int, default=100
+        Cap on the passes over the training rows. Not given by the SLDL paper; with the 30 of FLEM's authors the
+        validation rows of small data sets still improve in the last one.
+    batch_size : int, default=64
+        Rows in a step; at least 2. Not given by the SLDL paper; as in FLEM.
+    learning_rate : float, default=1e-3
+        Step size of the optimizer. Not given by the SLDL paper; as in FLEM.
+    weight_decay : float, default=1e-4
+        How strongly the optimizer pulls the weights to zero. Biases are not decayed. Not given by the SLDL paper; as in
+        FLEM.
+    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="amsgrad"
+        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9. Not given by the SLDL paper; as in FLEM.
+    clip : float, "adaptive" or None, default="adaptive"
+        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps. Not given by the SLDL
+        paper; as in FLEM.
+    validation_fraction : float, default=0.1
+        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``.
+    patience : int or None, default=10
+        Stop when the quality on the validation rows has not risen for so many epochs.
+    scoring : {"P@1", "AP", "hamming"}, default="P@1"
+        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
+    device : str, default="cpu"
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     References
     ----------
@@ -106,16 +136,52 @@ class ClassBalancedLossClassifier(FocalLossClassifier):
 
     Parameters
     ----------
-    balance, gamma, backbone
-        See :class:`FocalLossClassifier`.
+    balance : float, default=2.0
+        Factor of the whole loss; the SLDL paper's setting.
+    gamma : float, default=2.0
+        Exponent that lowers the loss of labels already predicted well; the SLDL paper's setting.
+    backbone : {"linear", "mlp"}, default="linear"
+        The network; see :class:`FocalLossClassifier`.
     beta : float, default=0.9
         Not given by the SLDL paper; what the code of the distribution-balanced loss uses.
     weighting : {"label", "row"}, default="label"
         What has a weight: every label, as the formula says, or every row, the mean over its own labels, as that code
         does unless told otherwise (``average_w``). A row without labels then weighs as one of frequent labels.
-    calibrate, vectorizer, memory_limit, progress, random_state, normalize, minmax, epochs, batch_size, learning_rate, \
-weight_decay, optimizer, clip, validation_fraction, patience, scoring, device
-        See :class:`FocalLossClassifier`.
+    calibrate : bool, default=True
+        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
+    normalize : bool, default=True
+        Scale every row of X to length 1.
+    minmax : bool, default=False
+        Before that, scale every column to [0, 1], with the ranges of the training rows.
+    epochs : int, default=100
+        Cap on the passes over the training rows. This and the following settings are those of
+        :class:`FocalLossClassifier`.
+    batch_size : int, default=64
+        Rows in a step; at least 2.
+    learning_rate : float, default=1e-3
+        Step size of the optimizer.
+    weight_decay : float, default=1e-4
+        How strongly the optimizer pulls the weights to zero. Biases are not decayed.
+    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="amsgrad"
+        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
+    clip : float, "adaptive" or None, default="adaptive"
+        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps.
+    validation_fraction : float, default=0.1
+        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``.
+    patience : int or None, default=10
+        Stop when the quality on the validation rows has not risen for so many epochs.
+    scoring : {"P@1", "AP", "hamming"}, default="P@1"
+        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
+    device : str, default="cpu"
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     References
     ----------
@@ -161,17 +227,53 @@ class DistributionBalancedLossClassifier(FocalLossClassifier):
 
     Parameters
     ----------
-    balance, gamma, backbone
-        See :class:`FocalLossClassifier`.
+    balance : float, default=2.0
+        Factor of the whole loss; the SLDL paper's setting.
+    gamma : float, default=2.0
+        Exponent that lowers the loss of labels already predicted well; the SLDL paper's setting.
+    backbone : {"linear", "mlp"}, default="linear"
+        The network; see :class:`FocalLossClassifier`.
     alpha, beta, mu : float
         Not given by the SLDL paper; the values of the authors' configuration for COCO.
     kappa, tolerance : float
         The same; ``tolerance`` is their lambda.
     divide_bias : bool, default=False
         Divide the bias by ``tolerance``, as the authors' code does but not their paper.
-    calibrate, vectorizer, memory_limit, progress, random_state, normalize, minmax, epochs, batch_size, learning_rate, \
-weight_decay, optimizer, clip, validation_fraction, patience, scoring, device
-        See :class:`FocalLossClassifier`.
+    calibrate : bool, default=True
+        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
+    normalize : bool, default=True
+        Scale every row of X to length 1.
+    minmax : bool, default=False
+        Before that, scale every column to [0, 1], with the ranges of the training rows.
+    epochs : int, default=100
+        Cap on the passes over the training rows. This and the following settings are those of
+        :class:`FocalLossClassifier`.
+    batch_size : int, default=64
+        Rows in a step; at least 2.
+    learning_rate : float, default=1e-3
+        Step size of the optimizer.
+    weight_decay : float, default=1e-4
+        How strongly the optimizer pulls the weights to zero. Biases are not decayed.
+    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="amsgrad"
+        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
+    clip : float, "adaptive" or None, default="adaptive"
+        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps.
+    validation_fraction : float, default=0.1
+        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``.
+    patience : int or None, default=10
+        Stop when the quality on the validation rows has not risen for so many epochs.
+    scoring : {"P@1", "AP", "hamming"}, default="P@1"
+        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
+    device : str, default="cpu"
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     References
     ----------
@@ -221,7 +323,6 @@ def balanced_focal(z: Tensor, y: Tensor, weight: Tensor | float, *, balance: flo
 
     Logits z and labels y are of shape (batch, n_labels), to which ``weight`` broadcasts.
     """
-
     cross_entropy = binary_cross_entropy_with_logits(z, y, reduction="none")
     # 1 - exp(-BCE) loses all digits where the truth is all but certain; expm1 does not.
     wrong = -torch.expm1(-cross_entropy)
@@ -236,7 +337,6 @@ def effective_number_weights(counts: NDArray[np.integer], beta: float) -> NDArra
 
 def mean_of_own_labels(y: Tensor, weights: Tensor, without_labels: float) -> Tensor:
     """Weights of rows, of shape (batch, 1): the mean of ``weights`` of shape (n_labels,) over the labels of each."""
-
     n_labels = y.sum(dim=1, keepdim=True)
     return torch.where(n_labels > 0, (y @ weights)[:, None] / n_labels.clamp_min(1), without_labels)
 
@@ -247,7 +347,6 @@ def rebalanced_weights(y: Tensor, inverse_counts: Tensor, *, alpha: float, beta:
     They undo the oversampling of labels that come along with rarer ones. A row without labels has no such sum; its
     rho is taken as infinite, its weights as ``alpha + 1``. An unseen label counts as one row.
     """
-
     rho = inverse_counts / (y @ inverse_counts)[:, None]
     return alpha + torch.sigmoid(beta * (rho - mu))
 
@@ -263,6 +362,5 @@ def negative_tolerant(z: Tensor, y: Tensor, bias: Tensor, scale: float) -> tuple
 
     A negative then counts for little as soon as its logit is somewhat below the bias.
     """
-
     shifted = z - bias
     return torch.where(y > 0, shifted, scale * shifted), torch.where(y > 0, 1.0, 1.0 / scale)

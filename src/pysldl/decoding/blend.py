@@ -30,6 +30,7 @@ class BlendDecoder(Decoder):
     neighbors : NeighborDecoder or JointNeighborDecoder, optional
         Its votes are normalized whatever it says, so that both parts are on one scale.
     readout : LinearReadout, optional
+        Default :class:`LinearReadout`.
     weight : float or None
         Part of the read-out, in [0, 1]. None: chosen by P@k and nDCG@k (k = 1, 3, 5) on left-out training rows.
 

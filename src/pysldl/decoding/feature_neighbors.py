@@ -29,6 +29,7 @@ class FeatureNeighborDecoder(SimilarityDecoder):
     Parameters
     ----------
     n_neighbors : int or None
+        Training rows that vote; None chooses, see ``temperature``.
     n_terms : int
         Terms of a sparse query that are looked up: more cost more and find a little more.
     index_terms : int or None

@@ -83,6 +83,7 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         None takes all steps. A number asks for convergence instead: the descent stops when the lowest loss has not
         fallen by this fraction during ``patience`` steps, and warns where ``n_steps`` ends it before.
     patience : int
+        Steps without a fall of the loss by ``tol`` after which the descent stops.
     init_scale : float, optional
         Standard deviation of the initial means. The Gaussians start ten times as wide, give or take 3 %, so that all
         overlap and every divergence starts small. The larger it is against the learning rate, the less the means
@@ -100,6 +101,7 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
     batch_size : int
         Sparse: anchors of one step.
     random_state : int, RandomState or None
+        Seed of everything random.
 
     Attributes
     ----------
@@ -304,8 +306,10 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         self.log_variances_ = np.pad(self.log_variances_, ((0, n_new), (0, 0)))
 
     def _place_further(self, Y: sparse.csr_array, new: NDArray[np.intp]) -> None:
-        """Each new label starts where :meth:`fit` would have drawn it, as wide as labels of its frequency, and
-        descends the same loss among the labels most related to it, all of which stay where they are."""
+        """Place each new label by the same loss, among the labels most related to it, which stay where they are.
+
+        It starts where :meth:`fit` would have drawn it, as wide as labels of its frequency.
+        """
         A = cooccurrence(Y, self.cooccurrence)
         counts = np.bincount(Y.indices, minlength=Y.shape[1])
         placed = np.setdiff1d(seen_labels(Y), new)

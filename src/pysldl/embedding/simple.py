@@ -26,6 +26,7 @@ class RandomLabelEmbedding(LabelEmbedding):
     scale : float
         Standard deviation of each number.
     random_state : int, RandomState or None
+        Seed of everything random.
 
     Examples
     --------
@@ -83,6 +84,7 @@ class IdentityLabelEmbedding(LabelEmbedding):
         self.components_ = sparse.csr_array(sparse.eye_array(Y.shape[1], dtype=np.float32))
 
     def extend(self, Y: Any) -> Self:
+        """Give every new label an axis of its own, and move no other."""
         return self.fit(Y)  # each label has its own axis: none moves
 
 
@@ -94,6 +96,7 @@ class SVDLabelEmbedding(LabelEmbedding):
     n_components : int
         Width of the latent space (c_hat); reduced to the number of labels where there are fewer.
     random_state : int, RandomState or None
+        Seed of everything random.
 
     Examples
     --------

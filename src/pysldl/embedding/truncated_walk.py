@@ -60,8 +60,11 @@ def truncated_walk(A: sparse.csr_array, n_steps: int = 10, discount: float = 0.5
 
 
 def walk_memory(n_labels: int, n_kept: int, n_pairs: int) -> int:
-    """Bytes at the peak: the graph three times while it is made, two tables or one and its rankings, and the sums of
-    two threads over all labels."""
+    """Bytes that a walk takes at the peak.
+
+    They hold the graph three times while it is made, two tables or one and its rankings, and the sums of two threads
+    over all labels.
+    """
     return 3 * 12 * n_pairs + 28 * n_labels * min(n_kept, n_labels) + 2 * 16 * n_labels
 
 

@@ -34,18 +34,37 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
 
     Parameters
     ----------
-    n_components, cooccurrence, walk_steps, discount, learning_rate, weight_decay, n_steps, tol, patience
-        As in :class:`GaussianLabelEmbedding`.
+    n_components : int
+        Width of the latent space (c_hat).
+    cooccurrence : {"binary", "count"}
+        Whether two labels that share a row are linked once, or as often as they do.
+    walk_steps : int
+        Length of the random walk.
+    discount : float
+        Factor from one step of the walk to the next.
+    learning_rate : float
+        Of Adam.
+    weight_decay : float
+        Of Adam; it is decoupled (AdamW).
+    n_steps : int
+        Number of Adam steps.
+    tol : float or None
+        None takes all steps. A number asks for convergence instead, as in :class:`GaussianLabelEmbedding`.
+    patience : int
+        Steps without a fall of the loss by ``tol`` after which the descent stops.
     init_scale : float
         Standard deviation of the initial vectors.
     directed : bool
         True: every label has a source vector e and a target vector f, and ``e_i · f_j`` reproduces the walk from i to
         j. Only the Gaussians are gone. False: ``e_i · e_j``, which is the same in both directions, so that the
         direction of the relation is gone too.
-    graph, n_walk_labels
-        As there; ``"sparse"`` keeps the ``n_walk_labels`` strongest probabilities of every label and takes all others
-        for zero. No pair is left out or sampled: those with a target of zero have a sum that needs no loop over them.
+    graph : {"auto", "dense", "sparse"}
+        As in :class:`GaussianLabelEmbedding`, but ``"sparse"`` leaves out or samples no pair: those with a target of
+        zero have a sum that needs no loop over them.
+    n_walk_labels : int
+        Sparse: strongest probabilities of every label that are kept; all others are taken for zero.
     random_state : int, RandomState or None
+        Seed of everything random.
 
     Attributes
     ----------
@@ -103,8 +122,10 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
         self.random_state = random_state
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
-        """Bytes at the peak, of the path that :meth:`fit` takes: half a dozen (n_labels, n_labels) arrays or the walk's
-        tables, and the optimizer's copies."""
+        """Bytes at the peak, of the path that :meth:`fit` takes.
+
+        They hold half a dozen (n_labels, n_labels) arrays or the walk's tables, and the optimizer's copies.
+        """
         vectors = 160 * n_labels * self.n_components
         if self._graph_for(n_labels, limit) == "dense":
             return _dense_memory(n_labels) + vectors

@@ -65,6 +65,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         Default :class:`~pysldl.embedding.GaussianLabelEmbedding`. One that is fitted already, and wrapped in
         scikit-learn's ``FrozenEstimator``, is used as it is (such a model cannot be saved); see :meth:`embedding_path`.
     mapping : RidgeMapping, optional
+        Default :class:`~pysldl.mapping.RidgeMapping`.
     decoder : decoder, optional
         Default :class:`~pysldl.decoding.NeighborDecoder`. One that works on features needs neither embedding nor
         mapping, and none is fitted.

@@ -43,6 +43,7 @@ class HeldOutError:
         self._before = np.inf
 
     def __call__(self, W: Any) -> float:
+        """Mean squared error of the weights ``W`` on the held-out rows."""
         left = self._rows.times(W) - self._expected
         return float(column_dots(left, left).sum() / (left.shape[0] * left.shape[1]))
 

@@ -19,8 +19,24 @@ class SharedFactorRidge(RidgeMapping):
 
     Parameters
     ----------
-    **parameters
-        As in :class:`RidgeMapping`.
+    alpha : float or sequence of float
+        Weight of the penalty. Of several, the one with the smallest squared error on held-out training rows is taken.
+    solver : {"auto", "cholesky", "cg", "lbfgs"}
+        All give the same weights; only ``"cholesky"`` has a factor to share.
+    fit_intercept : bool
+        Whether to fit an intercept.
+    positive : bool
+        Keep every weight at zero or above.
+    tol : float
+        Relative residual (conjugate gradients) or gradient (L-BFGS) at which to stop.
+    max_iter : int
+        Cap on the steps of the iterative solvers.
+    early_stopping : bool
+        Let conjugate gradients stop when the error of held-out training rows no longer falls.
+    keep_normal_equations : bool
+        Keep ``XᵀX`` and ``XᵀZ`` where the Cholesky solver made them, for :meth:`update`.
+    random_state : int, RandomState or None
+        Draws the probes that estimate leverages under conjugate gradients.
 
     Attributes
     ----------
@@ -56,6 +72,7 @@ class SharedFactorRidge(RidgeMapping):
 
     @property
     def saved_seconds(self) -> float:
+        """Seconds that all copies together would have taken longer on their own."""
         return self._shared.saved_seconds
 
     def _factor(self, design: DesignMatrix, penalty: float) -> Any:

@@ -101,6 +101,7 @@ class ExactIndex(NeighborIndex):
     def nearest(
         self, Q: NDArray[np.float32], k: int, *, exclude: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The k vectors with the largest product with each query, best first, and the products."""
         most = len(self.vectors_) - (exclude is not None)
         spare = SPARE
         found = nearest_vectors(Q, self.vectors_, min(k + spare, most), exclude)

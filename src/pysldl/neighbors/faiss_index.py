@@ -74,6 +74,7 @@ class FaissIndex(NeighborIndex):
         }
 
     def fit(self, Z: Any, y: object = None) -> Self:
+        """Index the rows of ``Z``, of shape (n_vectors, n_components)."""
         validate_parameters(self)
         faiss = _faiss()
         self.vectors_ = unit_vectors(Z)
@@ -109,6 +110,7 @@ class FaissIndex(NeighborIndex):
     def nearest(
         self, Q: NDArray[np.float32], k: int, *, exclude: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The k vectors with the largest product with each query, best first, and the products."""
         index = self._ready()
         Q = np.ascontiguousarray(Q, dtype=np.float32)
         with fixed_order_blas():

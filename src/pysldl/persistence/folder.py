@@ -21,6 +21,7 @@ class HashedFile:
         self.sha256 = hashlib.sha256()
 
     def write(self, data: Any) -> int:
+        """Write the bytes ``data`` and return how many were written."""
         self.sha256.update(data)
         self.size += len(data)
         return self.stream.write(data)

@@ -61,6 +61,21 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """What a model folder says of itself, without loading the model.
 
     The manifest is checked against its checksum, the other files are not looked at.
+
+    Parameters
+    ----------
+    path : str or path
+        The model folder.
+
+    Returns
+    -------
+    Manifest
+        Its content.
+
+    Raises
+    ------
+    ModelFormatError
+        The folder is missing or foreign, its manifest is damaged, or its format is another.
     """
     return _from_one_folder(Path(path), lambda folder: _manifest(folder, verify=True))
 

@@ -41,7 +41,22 @@ _FILE_NAME = re.compile(r"[a-z]+\.(json|safetensors)")
 
 @dataclass(frozen=True)
 class FileRecord:
-    """Size and SHA-256 of one file of the folder."""
+    """Size and SHA-256 of one file of the folder.
+
+    Parameters
+    ----------
+    bytes : int
+        Size of the file.
+    sha256 : str
+        SHA-256 of its content, in hexadecimal digits.
+
+    Examples
+    --------
+    >>> content = b"some bytes"
+    >>> record = FileRecord(bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+    >>> record.bytes, record.sha256[:8]
+    (10, '0d22cdcc')
+    """
 
     bytes: int
     sha256: str
@@ -51,9 +66,10 @@ class FileRecord:
 class Manifest:
     """What a model folder says of itself.
 
-    Attributes
+    Parameters
     ----------
     format_version : int
+        Version of the folder's format.
     library_version : str
         The library that wrote the folder.
     required_library : str
@@ -61,8 +77,11 @@ class Manifest:
     created : str
         Time of writing, UTC, ISO 8601.
     model_class : str
-    n_labels, n_features : int or None
-        None where the model does not know.
+        Name of the model's class.
+    n_labels : int or None
+        Number of labels; None where the model does not know.
+    n_features : int or None
+        Number of features; None where the model does not know.
     n_bytes : int
         Size of all files but the manifest.
     files : dict of str to FileRecord
@@ -71,6 +90,17 @@ class Manifest:
         What the caller of :func:`save_model` added.
     tree : dict
         Parameters and fitted state; arrays and names are references into the other files.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from pysldl.baselines import LabelPrior
+    >>> from pysldl.persistence import read_manifest, save_model
+    >>> with TemporaryDirectory() as folder:
+    ...     save_model(LabelPrior().fit([[1], [2]], [[1, 0], [1, 1]]), f"{folder}/model")
+    ...     manifest = read_manifest(f"{folder}/model")
+    >>> manifest.model_class, manifest.n_labels, manifest.parameters["calibrate"]
+    ('LabelPrior', 2, True)
     """
 
     format_version: int

@@ -46,11 +46,8 @@ _registered: dict[str, type] = {}
 def register_saveable(cls: Class) -> Class:
     """Let models hold stages of your own class; usable as a decorator.
 
-    Parameters
-    ----------
-    cls : type
-        A scikit-learn estimator with ``_saved_state``, the names of its fitted attributes. It must be registered
-        before a model that holds it is saved, and again in the program that loads the model.
+    The class ``cls`` must be a scikit-learn estimator with ``_saved_state``, the names of its fitted attributes. It
+    must be registered before a model that holds it is saved, and again in the program that loads the model.
 
     Returns
     -------

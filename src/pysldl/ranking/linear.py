@@ -60,8 +60,12 @@ class LinearRanker(LightEstimator):
         Constants (A, B) of the labels' propensities, see :func:`~pysldl.metrics.inverse_propensity`; (0.55, 1.5) is
         customary. An error on a row that has a label then counts by the label's inverse propensity, and the power is
         chosen by propensity-scored metrics: rare labels are favored.
-    max_epochs, tol, min_weight
-        See :func:`~pysldl.backend.squared_hinge.fit_squared_hinge`.
+    max_epochs : int
+        Cap on the passes over the rows of a label, or on the Newton steps on a GPU.
+    tol : float
+        A label is done when the optimality conditions of all its rows hold to within this, in units of the margin.
+    min_weight : float
+        Smaller weights are dropped, as nearly all are.
     held_out : int
         Rows that choose the power and the calibration, at most a tenth. With fewer than 20,000 training rows the
         classifiers are then fitted again on all of them.

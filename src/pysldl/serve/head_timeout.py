@@ -39,6 +39,7 @@ class HeadTimeout:
         self.protocol: type[asyncio.Protocol] = type("TimedProtocol", (_TimedProtocol,), {"limit": self})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stop the time of the connection and pass the request on to the application."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         address = _address(scope["client"])

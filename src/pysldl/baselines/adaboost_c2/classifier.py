@@ -56,8 +56,14 @@ class AdaBoostC2(NormalizingBaseline):
         no row carries get one made up, and columns of finished labels change places between training and prediction.
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities on held-out rows; fitting takes twice as long.
-    vectorizer, memory_limit, progress, random_state
-        See :class:`~pysldl.baselines.base.BaselineClassifier`.
+    vectorizer : TfidfVectorizer, optional
+        Used where X is a list of texts; a plain one is made if none is given.
+    memory_limit : int or str, optional
+        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
+    progress : callable or bool, optional
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random.
     normalize : bool, default=True
         Scale every row of X to length 1. The authors do not scale.
 

@@ -40,6 +40,7 @@ class KernelSystem:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Shape of the kernel, (n_samples, n_samples)."""
         return self.kernel.shape[0], self.kernel.shape[1]
 
     def __matmul__(self, other: Matrix) -> Matrix:

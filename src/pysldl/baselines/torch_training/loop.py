@@ -42,6 +42,7 @@ class AdaptiveClipping:
     norms: Tensor | None = None
 
     def __call__(self, parameters: list[Tensor]) -> None:
+        """Scale the gradients of ``parameters`` in place."""
         gradients = [p.grad for p in parameters if p.grad is not None]
         if self.norms is None:
             self.norms = torch.tensor([0.0, 0.0, 0.0, 0.0, math.inf], device=gradients[0].device)

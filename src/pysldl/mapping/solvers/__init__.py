@@ -17,8 +17,19 @@ LARGEST_FACTOR = 2 << 30
 
 @dataclass(frozen=True)
 class Solution:
-    """Weights (n_features, n_components), the leverage of the rows that were asked for, the steps it took, and the
-    length of the residual against that of the right-hand side."""
+    """What a solver found.
+
+    Attributes
+    ----------
+    W : ndarray of shape (n_features, n_components)
+        The weights.
+    leverage : ndarray or None
+        Leverage of the rows that were asked for.
+    n_iter : int
+        Steps taken.
+    left : float
+        Length of the residual against that of the right-hand side.
+    """
 
     W: NDArray[Any]
     leverage: NDArray[np.floating] | None = None
