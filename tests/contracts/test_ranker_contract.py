@@ -40,7 +40,8 @@ def test_the_same_ranker_again(ranker, world):
 
 def test_ranks_every_candidate_once_between_0_and_1(ranker, world):
     X, Y, labels, votes = world
-    found, scores = ranker.fit(*world, np.random.RandomState(0)).rank(X[:40], labels[:40], votes[:40])
+    ranked = ranker.fit(*world, np.random.RandomState(0)).rank(X[:40], labels[:40], votes[:40])
+    found, scores = ranked.labels, ranked.scores
     there = found >= 0
     assert (scores[there] >= 0).all() and (scores[there] <= 1).all() and np.isneginf(scores[~there]).all()
     assert all(len(set(row[row >= 0])) == (row >= 0).sum() for row in found)
@@ -53,8 +54,8 @@ def test_one_row_gets_what_it_gets_among_others(ranker, world):
     X, _, labels, votes = world
     ranker.fit(*world, np.random.RandomState(0))
     together, alone = ranker.rank(X[:9], labels[:9], votes[:9]), ranker.rank(X[[5]], labels[[5]], votes[[5]])
-    assert (together[0][5] == alone[0][0]).all()
-    np.testing.assert_allclose(together[1][5], alone[1][0], rtol=1e-5)
+    assert (together.labels[5] == alone.labels[0]).all()
+    np.testing.assert_allclose(together.scores[5], alone.scores[0], rtol=1e-5)
 
 
 def test_states_its_memory_and_refuses_bad_parameters(ranker, world):

@@ -34,7 +34,7 @@ from pysldl.mapping import RidgeMapping
 from pysldl.persistence import save_model
 from pysldl.preprocessing.labels import as_indicator
 from pysldl.preprocessing.scaling import column_scales, is_mostly_dense
-from pysldl.ranking import LinearRanker
+from pysldl.ranking import LinearRanker, TreeReranker
 
 __all__ = ["SLDLClassifier"]
 
@@ -73,6 +73,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         Ranks the best labels of the decoder anew, on the features. X must be sparse or small.
         Each of the four stages may be a :class:`~pysldl.estimator.size_dispatch.SizeDispatch`: one for small problems,
         another for large.
+    reranker : TreeReranker, optional
+        Rescores the best candidates of the ranker; without a ranker it has nothing to do.
     normalize : bool
         Scale every row of X to length 1, as the paper does.
     standardize : bool or None
@@ -101,7 +103,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
 
     Attributes
     ----------
-    embedding_, mapping_, decoder_, ranker_
+    embedding_, mapping_, decoder_, ranker_, reranker_
         The fitted stages.
     feature_means_, feature_scales_ : ndarray of shape (n_features,) or None
         Where features are standardized.
@@ -128,6 +130,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         "mapping_",
         "decoder_",
         "ranker_",
+        "reranker_",
         "training_features_",
         "training_labels_",
         "training_excerpts_",
@@ -151,6 +154,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         decoder: Decoder | None = None,
         ranker: LinearRanker | None = None,
         *,
+        reranker: TreeReranker | None = None,
         normalize: bool = True,
         standardize: bool | None = False,
         calibrate: bool = True,
@@ -165,6 +169,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         self.mapping = mapping
         self.decoder = decoder
         self.ranker = ranker
+        self.reranker = reranker
         self.normalize = normalize
         self.standardize = standardize
         self.calibrate = calibrate
@@ -183,7 +188,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         label_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> Self:
-        """Fit scaling, embedding, mapping, decoder, ranker and calibration, in this order.
+        """Fit scaling, embedding, mapping, decoder, ranker, reranker and calibration, in this order.
 
         Parameters
         ----------
@@ -221,8 +226,9 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
             if self.ranker_ is not None:
                 self._fit_ranker(X, codes, Z, Y, rng)
+                scores = self._fit_reranker(Y)
                 if calibrates:
-                    self.calibration_ = self._calibrated_by_ranker(Y)
+                    self.calibration_ = ScoreCalibration().fit(scores, Y[self.ranker_.held_rows_])
                 self.ranker_.forget_held_rows()
             elif calibrates:
                 self.calibration_ = self._calibrated(X, Z, Y, order)
@@ -240,6 +246,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         embedding, self.mapping_, self.decoder_ = (_seeded(stage, rng) for stage in (embedding, mapping, decoder))
         self.embedding_ = embedding.estimator if isinstance(embedding, FrozenEstimator) else embedding
         self.ranker_ = None if ranker is None else clone(ranker)
+        self.reranker_ = None if ranker is None or self.reranker is None else clone(self.reranker)
         if self.decoder_.input_kind == "features":
             self.embedding_ = self.mapping_ = None
         n_pairs = int(np.sum(np.diff(Y.indptr).astype(np.int64) ** 2))
@@ -288,12 +295,17 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         rows = np.arange(shape[0])
         for part in gen_batches(len(rows), self._rows_at_once()):
             labels[part], votes[part] = self.decoder_.loo_candidates(left_out[part], rows[part], codes, Y, shape[1])
-        self.ranker_.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng)
+        held_out = None if self.reranker_ is None else self.reranker_.held_out
+        self.ranker_.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng, held_out)
 
-    def _calibrated_by_ranker(self, Y: sparse.csr_array) -> ScoreCalibration:
-        """Threshold and probabilities from the rows that the ranker held out."""
-        scores = self._as_sparse(self.ranker_.held_labels_, self.ranker_.held_scores_)
-        return ScoreCalibration().fit(scores, Y[self.ranker_.held_rows_])
+    def _fit_reranker(self, Y: sparse.csr_array) -> sparse.csr_array:
+        """Train the reranker on the rows that the ranker held out; returns their final scores, (n_held, n_labels)."""
+        held, candidates = Y[self.ranker_.held_rows_], self.ranker_.held_candidates_
+        if self.reranker_ is None:
+            return self._as_sparse(candidates.labels, candidates.scores)
+        others = self.label_counts_ - np.bincount(held.indices, minlength=Y.shape[1])
+        self.reranker_.fit(candidates, held, others, Y.shape[0])
+        return self._as_sparse(candidates.labels, self.reranker_.pop_held_scores())
 
     def _calibrated(self, X: Any, Z: Any, Y: sparse.csr_array, order: NDArray[np.integer]) -> ScoreCalibration:
         """Threshold and probabilities from training rows that were held out, drawn by the permutation ``order``.

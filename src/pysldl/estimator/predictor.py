@@ -25,6 +25,7 @@ from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
 from pysldl.preprocessing.scaling import standardized
+from pysldl.ranking.candidates import Candidates
 
 __all__ = ["LabelLists", "LabelPredictor", "StagedPredictor", "why_no_codes"]
 
@@ -248,6 +249,7 @@ class StagedPredictor(LabelPredictor):
     mapping_: Any
     decoder_: Any
     ranker_: Any
+    reranker_: Any
 
     @available_if(why_no_codes)
     def transform(self, X: Any) -> NDArray[np.float32]:
@@ -280,11 +282,17 @@ class StagedPredictor(LabelPredictor):
         X = self._scaled(self._features(_one_row(x)))
         row = sparse.csr_array(X)
         evidence, weights, constant = self._evidence(X, row, column)
-        score, meaning = evidence.score, evidence.meaning
+        score, meaning, first_score = evidence.score, evidence.meaning, 0.0
+        rescoring: dict[str, float] = {}
         if self.ranker_ is not None:
             score = float(self._score_scaled(X)[0, column])
             weights, constant = self.ranker_.terms(column, row.indices)
             meaning = "linear score of the ranker"
+            with use_device(self.device), fixed_order_blas():
+                candidates = self._ranked(X, self._rows_to_decode(X))
+            first_score = float(candidates.scores[0][candidates.labels[0] == column].sum())
+            if self.reranker_ is not None:
+                rescoring = self.reranker_.contributions(candidates, column, self.label_counts_)
         terms = row.data * weights
         total = float(terms.sum()) + constant
         largest = np.argsort(-np.abs(terms), kind="stable")[:top]
@@ -302,8 +310,9 @@ class StagedPredictor(LabelPredictor):
             ),
             terms_total=total,
             terms_meaning=meaning,
-            parts=_sum_of(evidence, total) if self.ranker_ is None else _product_of(score, total),
+            parts=_sum_of(evidence, total) if self.ranker_ is None else _product_of(score, first_score, total),
             parts_multiply=self.ranker_ is not None,
+            rescoring=tuple(ScorePart(name, value) for name, value in rescoring.items() if value != 0),
         )
 
     def label_relations(
@@ -347,9 +356,18 @@ class StagedPredictor(LabelPredictor):
             codes = self._rows_to_decode(X)
             if self.ranker_ is None:
                 return self.decoder_.scores(codes)
-            width = min(self.ranker_.n_candidates, len(self.label_names_))
-            rows = sparse.csr_array(X, dtype=np.float32)
-            return self._as_sparse(*self.ranker_.rank(rows, *self.decoder_.candidates(codes, width)))
+            candidates = self._ranked(X, codes)
+            scores = candidates.scores
+            if self.reranker_ is not None:
+                scores = self.reranker_.scores(candidates, self.label_counts_)
+            return self._as_sparse(candidates.labels, scores)
+
+    def _ranked(self, X: Any, codes: Any) -> Candidates:
+        """Candidates of rows with the scores of the first ranking stage."""
+        width = min(self.ranker_.n_candidates, len(self.label_names_))
+        rows = sparse.csr_array(X, dtype=np.float32)
+        ranked: Candidates = self.ranker_.rank(rows, *self.decoder_.candidates(codes, width))
+        return ranked
 
     def _scaled(self, X: Any) -> Any:
         """Standard features and rows of length 1, where asked for; rows of length 1, as of tf-idf, are not copied."""
@@ -416,12 +434,13 @@ def _sum_of(evidence: LatentEvidence, linear: float) -> tuple[ScorePart, ...]:
     return tuple(ScorePart(name, value) for name, value in parts.items() if abs(value) > least)
 
 
-def _product_of(score: float, linear: float) -> tuple[ScorePart, ...]:
-    """The factors of a ranker's score; none where the label was no candidate."""
+def _product_of(score: float, first_score: float, linear: float) -> tuple[ScorePart, ...]:
+    """The factors of a ranker's score, and of a reranker's; none where the label was no candidate."""
     sigmoid = 0.5 * (1.0 + math.tanh(linear))
-    if score == 0.0 or sigmoid == 0.0:
+    if first_score == 0.0 or sigmoid == 0.0:
         return ()
-    return ScorePart("linear classifier, sigmoid(2 s)", sigmoid), ScorePart("neighbors", score / sigmoid)
+    parts = ScorePart("linear classifier, sigmoid(2 s)", sigmoid), ScorePart("neighbors", first_score / sigmoid)
+    return parts if score == first_score else (*parts, ScorePart("reranker", score / first_score))
 
 
 def _one_row(x: Any) -> Any:

@@ -56,6 +56,8 @@ class Explanation:
         What the score is made of.
     parts_multiply : bool
         Whether the score is the product of the parts, as with a ranker, and not their sum.
+    rescoring : tuple of ScorePart
+        With a reranker, what each property of the candidate adds to the logit of the final score.
     """
 
     label: str
@@ -67,11 +69,15 @@ class Explanation:
     terms_meaning: str
     parts: tuple[ScorePart, ...] = ()
     parts_multiply: bool = False
+    rescoring: tuple[ScorePart, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.label}: {self._verdict()}"]
         if self.parts:
             lines.append(f"  score = {self._parts_text()}")
+        if self.rescoring:
+            strongest = sorted(self.rescoring, key=lambda part: -abs(part.value))[:5]
+            lines.append("  rescored by " + ", ".join(f"{part.name} {part.value:+.2f}" for part in strongest))
         if self.neighbors:
             lines.append("  voted for by")
             for n in self.neighbors:

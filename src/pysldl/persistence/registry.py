@@ -24,7 +24,7 @@ CLASSES = {
     ),
     "pysldl.neighbors": ("ExactIndex", "FaissIndex"),
     "pysldl.neighbors.inverted_index": ("InvertedIndex",),
-    "pysldl.ranking": ("LinearRanker",),
+    "pysldl.ranking": ("LinearRanker", "TreeReranker"),
     "pysldl.ranking.centroids": ("LabelCentroids",),
     "pysldl.baselines": (
         *("AdaBoostC2", "CLIF", "DELA", "DXML", "FLEM", "KDTEA", "PACA", "SLEEC"),

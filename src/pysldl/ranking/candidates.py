@@ -1,17 +1,50 @@
 """Which labels a ranker looks at: those of the decoder, those a row is like, and the most frequent ones, each once."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.topk import drop_duplicates
 
-__all__ = ["candidate_recall", "choose_frequent", "frequent_labels", "union_of_candidates"]
+__all__ = ["Candidates", "are_labels", "candidate_recall", "choose_frequent", "frequent_labels", "union_of_candidates"]
 
 MOST_FREQUENT, FREQUENT_TRIED = 40, (5, 10, 20)
 RECALL_SPARED = 0.005
 
 Labels = NDArray[np.int32]
+
+
+class Candidates(NamedTuple):
+    """Candidates of rows and what the first ranking stage says of them; arrays of shape (n_rows, n_candidates).
+
+    Attributes
+    ----------
+    labels : ndarray, int32
+        -1 where a row has fewer candidates.
+    linear : ndarray, float32
+        Scores of the linear classifiers.
+    votes : ndarray, float32
+        Votes of the neighbors; 0 for candidates from elsewhere.
+    scores : ndarray, float32
+        Linear score and vote together, in [0, 1]; -inf beside a label of -1.
+    """
+
+    labels: NDArray[np.int32]
+    linear: NDArray[np.float32]
+    votes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+
+    def best(self, n: int) -> tuple["Candidates", NDArray[np.intp]]:
+        """The ``n`` best of every row, best first, and their places; ties go to the earlier place."""
+        places = np.argsort(-self.scores, axis=1, kind="stable")[:, :n]
+        labels = np.take_along_axis(self.labels, places, axis=1)
+        return Candidates(labels, *(np.take_along_axis(part, places, axis=1) for part in self[1:])), places
+
+    def of_rows(self, rows: NDArray[np.bool_]) -> "Candidates":
+        """The candidates of some of the rows."""
+        return Candidates(self.labels[rows], *(part[rows] for part in self[1:]))
 
 
 def union_of_candidates(labels: Labels, *others: Labels) -> Labels:
@@ -29,10 +62,17 @@ def union_of_candidates(labels: Labels, *others: Labels) -> Labels:
 
 def candidate_recall(labels: Labels, Y: sparse.csr_array) -> float:
     """Part of the labels of ``Y`` that are among the candidates of their row: no ranker can find more."""
+    return float(are_labels(labels, Y).sum() / max(Y.nnz, 1))
+
+
+def are_labels(labels: Labels, Y: sparse.csr_array) -> NDArray[np.bool_]:
+    """Which candidates are labels of their row, of the shape of ``labels``."""
     rows, slots = np.nonzero(labels >= 0)
     offered = rows * Y.shape[1] + labels[rows, slots]
     carried = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * Y.shape[1] + Y.indices
-    return float(np.isin(offered, carried).sum() / max(Y.nnz, 1))
+    found = np.zeros(labels.shape, dtype=bool)
+    found[rows, slots] = np.isin(offered, carried)
+    return found
 
 
 def frequent_labels(Y: sparse.csr_array, n: int) -> Labels:

@@ -19,6 +19,7 @@ from pysldl.exceptions import DataError
 from pysldl.metrics import inverse_propensity
 from pysldl.ranking.candidates import (
     MOST_FREQUENT,
+    Candidates,
     candidate_recall,
     choose_frequent,
     frequent_labels,
@@ -88,8 +89,8 @@ class LinearRanker(LightEstimator):
     >>> X = sparse.csr_array(np.tile(np.eye(3, dtype=np.float32), (10, 1)))
     >>> labels, votes = np.tile(np.arange(3, dtype=np.int32), (30, 1)), np.ones((30, 3), dtype=np.float32)
     >>> ranker = LinearRanker(3, n_frequent=0).fit(X, X, labels, votes, np.random.RandomState(0))
-    >>> labels, scores = ranker.rank(X[[1]], labels[:1], votes[:1])
-    >>> int(labels[0, scores.argmax()])
+    >>> found = ranker.rank(X[[1]], labels[:1], votes[:1])
+    >>> int(found.labels[0, found.scores.argmax()])
     1
     """
 
@@ -157,6 +158,7 @@ class LinearRanker(LightEstimator):
         labels: NDArray[np.int32],
         votes: NDArray[np.float32],
         rng: np.random.RandomState,
+        held_out: int | None = None,
     ) -> Self:
         """Train on the left-out candidates of the training rows.
 
@@ -167,24 +169,27 @@ class LinearRanker(LightEstimator):
         labels, votes : ndarrays of shape (n_samples, n_candidates)
             Candidates of every row from its neighbors, itself left out.
         rng : RandomState
-            Draws the held-out rows, which are kept as ``held_rows_``.
+            Draws the held-out rows, which are kept as ``held_rows_``, with their candidates.
+        held_out : int, optional
+            Rows to hold out in place of the parameter of that name, for a stage that follows.
         """
         self.check_parameters()
         warn_no_numba()
-        held = rng.permutation(X.shape[0])[: max(1, min(self.held_out, X.shape[0] // 10))]
+        n_held = self.held_out if held_out is None else held_out
+        held = rng.permutation(X.shape[0])[: max(1, min(n_held, X.shape[0] // 10))]
         if self.n_frequent is None:
             self.frequent_ = choose_frequent(Y, labels[held], Y[held])
         else:
             self.frequent_ = frequent_labels(Y, self.n_frequent)
         self._fit_centroids(X, Y, labels, held)
         self.held_rows_ = held
-        self.held_labels_, held_votes = self.expand_candidates(X[held], labels[held], votes[held])
+        held_labels, held_votes = self.expand_candidates(X[held], labels[held], votes[held])
         if self.centroids_ is not None:
             labels = np.hstack([labels, self.centroids_.candidates(X, self.n_centroid_candidates_)])
         self._fit_classifiers(X, Y, label_problems(labels, Y, everywhere=self.frequent_, left_out=held))
-        self.vote_power_ = self._best_power(X[held], Y[held], self.held_labels_, held_votes, self.cost_of_labels(Y))
-        self.held_scores_ = self.scores(X[held], self.held_labels_, held_votes)
-        self.candidate_recall_ = candidate_recall(self.held_labels_, Y[held])
+        self.vote_power_ = self._best_power(X[held], Y[held], held_labels, held_votes, self.cost_of_labels(Y))
+        self.held_candidates_ = self.scored(X[held], held_labels, held_votes)
+        self.candidate_recall_ = candidate_recall(held_labels, Y[held])
         if X.shape[0] < REFIT_BELOW:
             self._fit_classifiers(X, Y, label_problems(labels, Y, everywhere=self.frequent_))
         return self
@@ -213,16 +218,14 @@ class LinearRanker(LightEstimator):
         extended = union_of_candidates(labels, *alike, self.frequent_)
         return extended, np.pad(votes, ((0, 0), (0, extended.shape[1] - votes.shape[1])))
 
-    def scores(self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Final scores of candidates, in [0, 1], shape of ``labels``; -inf beside a label of -1."""
-        return _mixed(score_candidates(X, labels, self.W_, self.bias_), votes, self.vote_power_)
+    def scored(self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]) -> Candidates:
+        """The candidates with their linear scores and, of both, their scores."""
+        linear = score_candidates(X, labels, self.W_, self.bias_)
+        return Candidates(labels, linear, votes, _mixed(linear, votes, self.vote_power_))
 
-    def rank(
-        self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The candidates of a decoder, those that are added to them, and the final scores of all."""
-        labels, votes = self.expand_candidates(X, labels, votes)
-        return labels, self.scores(X, labels, votes)
+    def rank(self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]) -> Candidates:
+        """The candidates of a decoder and those that are added to them, all with their scores."""
+        return self.scored(X, *self.expand_candidates(X, labels, votes))
 
     def terms(self, label: int, features: NDArray[np.integer]) -> tuple[NDArray[np.float32], float]:
         """Weights of one label at some features, and its bias."""
@@ -230,7 +233,7 @@ class LinearRanker(LightEstimator):
 
     def forget_held_rows(self) -> None:
         """Drop what only calibration needs."""
-        del self.held_rows_, self.held_labels_, self.held_scores_
+        del self.held_rows_, self.held_candidates_
 
     def memory(self, n_samples: int, n_features: int) -> int:
         """Bytes at the peak: candidates and votes, the rows of every label, and the work space of the classifiers."""

@@ -1,0 +1,127 @@
+"""Boosted trees over the candidates: what they learn, that they keep the order where they learn nothing, and files."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from pysldl import SLDLClassifier, load_model
+from pysldl.backend.trees import sum_of_trees
+from pysldl.datasets import make_asymmetric_multilabel
+from pysldl.decoding import FeatureNeighborDecoder
+from pysldl.exceptions import DataError
+from pysldl.persistence import load_predictor
+from pysldl.ranking import LinearRanker, TreeReranker
+from pysldl.ranking.candidates import Candidates
+from pysldl.ranking.reranker import candidate_features, trees_of
+
+N_ROWS, WIDTH, N_LABELS = 600, 30, 40
+
+
+def made_up(seed, *, useful=True):
+    """Candidates whose truth is a matter of rank and frequency, which the score does not know; or of nothing."""
+    rng = np.random.default_rng(seed)
+    labels = np.stack([rng.permutation(N_LABELS)[:WIDTH] for _ in range(N_ROWS)]).astype(np.int32)
+    scores = rng.random((N_ROWS, WIDTH)).astype(np.float32)
+    counts = np.where(np.arange(N_LABELS) < 10, 50, 5)
+    order = np.argsort(np.argsort(-scores, axis=1), axis=1)
+    right = (order < 8) & (labels < 10) if useful else order < 2
+    Y = np.zeros((N_ROWS, N_LABELS))
+    rows, slots = np.nonzero(right)
+    Y[rows, labels[rows, slots]] = 1
+    labels[:3, -1], scores[:3, -1] = -1, -np.inf
+    votes = rng.random((N_ROWS, WIDTH)).astype(np.float32)
+    return Candidates(labels, scores - 0.5, votes, scores), sparse.csr_array(Y), counts
+
+
+def test_learns_what_the_scores_do_not_know():
+    candidates, Y, counts = made_up(0)
+    reranker = TreeReranker().fit(candidates, Y, counts, N_ROWS)
+    assert reranker.gain_ > 0.2 and len(reranker.roots_) == reranker.n_trees
+    new, truth, _ = made_up(1)
+    scores = reranker.scores(new, counts)
+    best = new.labels[np.arange(N_ROWS), scores.argmax(axis=1)]
+    before = new.labels[np.arange(N_ROWS), new.scores.argmax(axis=1)]
+    rows = np.arange(N_ROWS)
+    assert np.mean(truth[rows, best]) > np.mean(truth[rows, before]) + 0.3
+    assert ((scores[new.labels >= 0] >= 0) & (scores[new.labels >= 0] <= 1)).all()
+    assert np.isneginf(scores[new.labels < 0]).all()
+
+
+def test_candidates_behind_stay_behind_in_their_order():
+    candidates, Y, counts = made_up(0)
+    reranker = TreeReranker(5).fit(candidates, Y, counts, N_ROWS)
+    scores = reranker.scores(candidates, counts)
+    for row in range(3, 40):
+        order = np.argsort(-candidates.scores[row], kind="stable")
+        rescored, others = scores[row][order[:5]], scores[row][order[5:]]
+        assert rescored.min() >= others.max() and (np.diff(others) <= 0).all()
+
+
+def test_the_order_stays_where_cross_fitting_finds_no_gain():
+    candidates, Y, counts = made_up(0, useful=False)
+    reranker = TreeReranker().fit(candidates, Y, counts, N_ROWS)
+    assert reranker.gain_ <= 0 and len(reranker.roots_) == 0
+    assert reranker.scores(candidates, counts) is candidates.scores
+    assert reranker.contributions(candidates, 0, counts) == {}
+
+
+def test_sums_are_those_of_scikit_learn_with_and_without_numba(monkeypatch):
+    candidates, _, counts = made_up(0)
+    X = candidate_features(candidates.best(10)[0], counts)
+    flat = X.reshape(-1, X.shape[-1])
+    model = HistGradientBoostingClassifier(max_iter=7, max_leaf_nodes=6).fit(flat, flat[:, 0] > flat[:, 3] / 100)
+    trees, baseline = trees_of(model)
+    found = sum_of_trees(X, trees)
+    np.testing.assert_allclose(baseline + found.ravel(), model.decision_function(flat), rtol=1e-12)
+    monkeypatch.setattr("pysldl.backend.dispatch.has_numba", lambda: False)
+    assert (sum_of_trees(X, trees) == found).all()
+    assert (sum_of_trees(X[:1], trees) == found[:1]).all()
+
+
+def test_contributions_add_up_to_the_logit():
+    candidates, Y, counts = made_up(0)
+    reranker = TreeReranker().fit(candidates, Y, counts, N_ROWS)
+    row = candidates.of_rows(np.arange(N_ROWS) == 7)
+    label = int(row.best(1)[0].labels[0, 0])
+    parts = reranker.contributions(row, label, counts)
+    score = reranker.scores(row, counts)[0][row.labels[0] == label][0]
+    assert 1 / (1 + np.exp(-sum(parts.values()))) == pytest.approx(score, rel=1e-5)
+
+
+@pytest.mark.parametrize(("name", "value"), [("n_candidates", 0), ("learning_rate", 0.0), ("propensity_power", 2.0)])
+def test_bad_parameters_are_named(name, value):
+    candidates, Y, counts = made_up(0)
+    with pytest.raises(DataError, match=f"'{name}' parameter of TreeReranker"):
+        TreeReranker(**{name: value}).fit(candidates, Y, counts, N_ROWS)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    data = make_asymmetric_multilabel(1500, 200, 60, random_state=0)
+    model = SLDLClassifier(
+        decoder=FeatureNeighborDecoder(20), ranker=LinearRanker(20), reranker=TreeReranker(), random_state=0
+    )
+    return data, clone(model).fit(data.X[:1200], data.Y[:1200])
+
+
+def test_in_the_classifier_it_is_saved_and_loaded(fitted, tmp_path):
+    data, model = fitted
+    assert model.reranker_.gain_ > -1 and model.calibration_ is not None
+    model.save(tmp_path / "model")
+    expected = model.predict_topk(data.X[1200:], 5)
+    for load in (load_model, load_predictor):
+        found = load(tmp_path / "model").predict_topk(data.X[1200:], 5)
+        assert all((one == other).all() for one, other in zip(expected, found, strict=True))
+
+
+def test_explain_shows_how_the_parts_make_the_score(fitted):
+    data, model = fitted
+    row = data.X[[1300]]
+    label = int(model.predict_topk(row, 1)[0][0, 0])
+    told = model.explain(row, label)
+    assert np.prod([part.value for part in told.parts]) == pytest.approx(told.score, rel=1e-4)
+    if len(model.reranker_.roots_):
+        assert 1 / (1 + np.exp(-sum(part.value for part in told.rescoring))) == pytest.approx(told.score, rel=1e-5)
+        assert "rescored by" in str(told)
