@@ -49,6 +49,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "trained-vs-random": embedding.trained_vs_random,
     "steps": embedding.steps,
     "peers": speed.peers,
+    "reranker": speed.reranker,
     "peer-ratios": speed.peer_ratios,
     "scaling": speed.scaling,
     "gpu": speed.gpu,

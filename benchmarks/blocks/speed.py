@@ -347,3 +347,26 @@ SERVED = {
     "hostile": _hostile,
     "reload": _reload,
 }
+
+
+def reranker(evidence: Evidence) -> str:
+    """Metrics and processor seconds of `accurate` with and without a second ranking stage."""
+    found = evidence.rows("reranker")
+    if not found:
+        return NOT_RECORDED
+    names = {
+        "accurate": "`accurate`",
+        "held out": "as many rows held out, no trees",
+        "trees": "`reranker=TreeReranker()`",
+    }
+    rows = [
+        [
+            str(row["data"]),
+            names[row["variant"]],
+            *(number(row[metric], 2) for metric in PEER_METRICS),
+            *(number(row[key]) for key in ("fit_cpu_s", "predict_cpu_s")),
+        ]
+        for row in found.rows
+    ]
+    header = ["data", "ranking", *PEER_METRICS, "fit CPU s", "predict CPU s"]
+    return f"{table(header, rows, left=2)}\n\n{found.source}"
