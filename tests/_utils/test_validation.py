@@ -41,6 +41,7 @@ WRONG = {
     "mapping": 3,
     "decoder": object(),
     "ranker": "yes",
+    "reranker": "yes",
     "normalize": "often",
     "standardize": 2.5,
     "calibrate": None,

@@ -141,6 +141,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         "mapping": [HasMethods(["fit", "predict"]), SizeDispatch, None],
         "decoder": [HasMethods(["fit", "scores"]), SizeDispatch, None],
         "ranker": [HasMethods(["fit", "rank"]), SizeDispatch, None],
+        "reranker": [HasMethods(["fit", "scores"]), None],
         "normalize": ["boolean"],
         "standardize": ["boolean", None],
         "online": ["boolean"],

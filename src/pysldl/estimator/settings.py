@@ -18,6 +18,7 @@ STAGES = {
     "mapping": ("pysldl.mapping", None),
     "decoder": ("pysldl.decoding", re.compile(r".*(Decoder|Readout)")),
     "ranker": ("pysldl.ranking", re.compile(r".*Ranker")),
+    "reranker": ("pysldl.ranking", re.compile(r".*Reranker")),
     "neighbors": ("pysldl.decoding", re.compile(r"(Joint)?NeighborDecoder")),
     "readout": ("pysldl.decoding", re.compile(r".*Readout")),
     "index": ("pysldl.neighbors", re.compile(r".*Index")),
