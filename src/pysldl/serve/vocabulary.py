@@ -144,13 +144,7 @@ def is_vocabulary(names: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """Return the stem of an English word.
-
-    Examples
-    --------
-    >>> stem("Endgames"), stem("controlling")
-    ('endgam', 'control')
-    """
+    """Return the stem of an English word: "endgam" for "Endgames"."""
     # Released vocabularies were stemmed by the algorithm of snowballstemmer 2; version 3 revised it ("university" is no
     # longer "univers"). Stemmers keep the word that they work on, so threads cannot share one.
     from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]
