@@ -43,7 +43,7 @@ def test_rows_and_a_new_label_are_added(sldl, online, further):
     before = load_model(online, mmap=False)
     told = sldl("update", online, further, "--json")
     assert told.code == 0, told.err
-    assert told.document["n_added"] == 20 and told.document["n_forgotten"] == 0
+    assert told.document["n_added"] == 20 and told.document["n_removed"] == 0
     assert told.document["n_samples"] == before.n_samples_ + 20
     assert "ufo" in told.document["new_labels"] and told.document["version"] == 2
     after = load_model(online)
@@ -74,7 +74,7 @@ def test_rows_are_forgotten_and_the_old_version_kept(sldl, online, tmp_path):
     n_samples = load_model(online).n_samples_
     first = read_manifest(online)
     told = sldl("update", online, "--remove", "0,10-19", "--keep", tmp_path / "before", "--json").document
-    assert told["n_forgotten"] == 11 and told["n_added"] == 0 and told["data"] is None
+    assert told["n_removed"] == 11 and told["n_added"] == 0 and told["data"] is None
     assert load_model(online).n_samples_ == n_samples - 11
     assert read_manifest(tmp_path / "before") == first
     assert load_model(tmp_path / "before").n_samples_ == n_samples

@@ -26,12 +26,12 @@ def test_examples_stay_when_rows_are_added_and_go_when_rows_are_removed(world, t
     assert first and set(first.split(" · ")) <= set(world.feature_names[world.X[[7]].indices])
 
     model.partial_fit(world.X[300:310], world.Y[300:310])
-    save_model(model, path, extra=about | {"updates": [{"n_added": 10, "n_forgotten": 0}]}, overwrite=True)
+    save_model(model, path, extra=about | {"updates": [{"n_added": 10, "n_removed": 0}]}, overwrite=True)
     source.refresh(TELEMETRY)
     assert source.current.snippet(7) == first and source.current.snippet(305) is None
 
     model.remove_rows([0])
-    updates = [{"n_added": 10, "n_forgotten": 0}, {"n_added": 0, "n_forgotten": 1}]
+    updates = [{"n_added": 10, "n_removed": 0}, {"n_added": 0, "n_removed": 1}]
     save_model(model, path, extra=about | {"updates": updates}, overwrite=True)
     source.refresh(TELEMETRY)
     assert source.current.snippet(7) is None

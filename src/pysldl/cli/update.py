@@ -77,7 +77,7 @@ def update(
     known, n_before = set(classifier.label_names_.tolist()), classifier.n_samples_
     if remove is not None:
         classifier.remove_rows(parse_ranges(remove, "--remove", n_before, "training row"))
-    n_forgotten = n_before - classifier.n_samples_
+    n_removed = n_before - classifier.n_samples_
     name, part = None, None
     if data is not None:
         dataset = read_data(data, reading, n_features=classifier.n_features_in_)
@@ -89,8 +89,8 @@ def update(
     change = {
         "data": name,
         "split": part,
-        "n_added": classifier.n_samples_ - n_before + n_forgotten,
-        "n_forgotten": n_forgotten,
+        "n_added": classifier.n_samples_ - n_before + n_removed,
+        "n_removed": n_removed,
         "n_new_labels": len(new_labels),
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }

@@ -47,7 +47,7 @@ class DataExamples:
     def problem(self, manifest: Manifest, n_samples: int) -> str | None:
         """Return why these rows are not the first of a version with ``n_samples`` rows; None where they are."""
         updates = manifest.extra.get("updates", [])
-        if any(update.get("n_forgotten") for update in updates):
+        if any(update.get("n_removed") for update in updates):
             return (
                 f"{self._name}: rows were removed from the model since it was fitted, so that row numbers no longer "
                 "match the data. Fit it with --keep-examples: the model then keeps snippets of its rows."

@@ -44,7 +44,7 @@ function updates(all) {
   const sum = (name) => all.reduce((total, update) => total + (update[name] ?? 0), 0);
   const parts = [
     [sum("n_added"), "rows added"],
-    [sum("n_forgotten"), "rows taken out"],
+    [sum("n_removed"), "rows taken out"],
     [sum("n_new_labels"), "new labels"],
   ];
   const said = parts.filter(([n]) => n).map(([n, what]) => `${count(n)} ${what}`);
