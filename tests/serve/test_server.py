@@ -150,7 +150,7 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(server.os, "fork", lambda: 0)
     monkeypatch.setattr(server.os, "_exit", leave)
-    monkeypatch.setattr(server, "_ignore_stop_signals", lambda: None)
+    monkeypatch.setattr(server, "_handle_stop_signals", lambda stop: None)
     monkeypatch.setattr(server.logging, "shutdown", lambda: None)
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -77,11 +78,14 @@ def serve_model(
         telemetry = Telemetry(Path(counters) if workers > 1 else None)
         respond = partial(_respond, listener, create_app(source, limits, telemetry, token), limits.read_timeout)
         shown = f"[{host}]" if ":" in host else host
+        supervisor = _Supervisor(respond, source, telemetry) if workers > 1 else None
+        # Before anybody is told the address: whoever knows it may stop the service.
+        _handle_stop_signals(sys.exit if supervisor is None else supervisor.stop)
         on_ready(f"http://{shown}:{listener.getsockname()[1]}")
-        if workers == 1:
+        if supervisor is None:
             respond()
         else:
-            _Supervisor(respond, source, telemetry).run(workers)
+            supervisor.run(workers)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -107,15 +111,14 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _ignore_stop_signals() -> None:
-    """Uvicorn handles these signals by itself; when it has stopped it raises them again, which must do nothing."""
+def _handle_stop_signals(stop: Callable[[], object]) -> None:
+    """Call ``stop`` when the process is told to stop."""
     for number in STOP_SIGNALS:
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, lambda *_: stop())
 
 
 def _respond(listener: socket.socket, app: ASGIApp, read_timeout: float, alive: int | None = None) -> None:
     """Respond to requests until a signal comes or, where the end of a pipe is given, until its writer is gone."""
-    _ignore_stop_signals()
     timed = HeadTimeout(app, read_timeout)
     config = uvicorn.Config(
         timed,
@@ -133,11 +136,17 @@ def _respond(listener: socket.socket, app: ASGIApp, read_timeout: float, alive: 
         h11_max_incomplete_event_size=16384,
     )
     server = uvicorn.Server(config)
+
+    def stop() -> None:
+        server.should_exit = True
+
+    # Until uvicorn handles the signals by itself, and again when it has stopped, since it then raises them once more.
+    _handle_stop_signals(stop)
     if alive is not None:
 
         def wait_for_parent() -> None:
             os.read(alive, 1)
-            server.should_exit = True
+            stop()
 
         threading.Thread(target=wait_for_parent, daemon=True).start()
     server.run(sockets=[listener])
@@ -154,8 +163,6 @@ class _Supervisor:
 
     def run(self, n_workers: int) -> None:
         """Run until all workers have ended after a signal."""
-        for number in STOP_SIGNALS:
-            signal.signal(number, self._stop)
         gc.collect()
         gc.freeze()  # a collection in a worker would write to every object, and so copy the pages that are shared
         for _ in range(n_workers):
@@ -178,7 +185,7 @@ class _Supervisor:
             return
         code = 1
         try:
-            _ignore_stop_signals()  # until the server handles them
+            _handle_stop_signals(lambda: None)  # the end of the pipe tells a worker to stop, once its server is there
             with suppress(OSError):  # the parent may have closed it just before, to stop
                 os.close(self._hold)
             self._source.refresh(self._telemetry)  # the parent still has the version that it began with
@@ -190,7 +197,7 @@ class _Supervisor:
             logging.shutdown()
             os._exit(code)
 
-    def _stop(self, *_: object) -> None:
+    def stop(self) -> None:
         """Tell the workers to finish what they have, and kill them where that takes too long."""
         if not self._is_stopping:
             self._is_stopping = True
