@@ -90,7 +90,30 @@ def test_contributions_add_up_to_the_logit():
     assert 1 / (1 + np.exp(-sum(parts.values()))) == pytest.approx(score, rel=1e-5)
 
 
-@pytest.mark.parametrize(("name", "value"), [("n_candidates", 0), ("learning_rate", 0.0), ("propensity_power", 2.0)])
+@pytest.mark.parametrize("n_rows", [1, 2, 5])
+def test_few_rows_leave_the_order_as_it_is(n_rows):
+    candidates, Y, counts = made_up(0, useful=False)
+    some = candidates.of_rows(np.arange(N_ROWS) < n_rows)
+    reranker = TreeReranker().fit(some, Y[:n_rows], counts, N_ROWS)
+    assert (reranker.pop_held_scores() == some.scores).all()
+    assert (reranker.scores(some, counts) == some.scores).all()
+
+
+def test_a_row_without_candidates_has_none_afterwards():
+    candidates, Y, counts = made_up(0)
+    reranker = TreeReranker(5).fit(candidates, Y, counts, N_ROWS)
+    nothing = Candidates(
+        np.full((1, WIDTH), -1, np.int32),
+        np.full((1, WIDTH), -np.inf, np.float32),
+        np.zeros((1, WIDTH), np.float32),
+        np.full((1, WIDTH), -np.inf, np.float32),
+    )
+    assert np.isneginf(reranker.scores(nothing, counts)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("n_candidates", 0), ("n_trees", 0), ("learning_rate", 0.0), ("propensity_power", 2.0)]
+)
 def test_bad_parameters_are_named(name, value):
     candidates, Y, counts = made_up(0)
     with pytest.raises(DataError, match=f"'{name}' parameter of TreeReranker"):

@@ -112,7 +112,7 @@ class TreeReranker(LightEstimator):
     def _parameter_constraints() -> dict[str, list[Any]]:
         from sklearn.utils._param_validation import Interval
 
-        at_least = {"n_candidates": 1, "n_trees": 0, "max_leaves": 2, "held_out": 0}
+        at_least = {"n_candidates": 1, "n_trees": 1, "max_leaves": 2, "held_out": 1}
         return {name: [Interval(Integral, low, None, closed="left")] for name, low in at_least.items()} | {
             "learning_rate": [Interval(Real, 0, None, closed="neither")],
             "propensity_power": [Interval(Real, 0, 1, closed="both")],
@@ -184,8 +184,8 @@ class TreeReranker(LightEstimator):
         probability = np.where(kept.labels >= 0, 1.0 / (1.0 + np.exp(-total)), np.inf)
         # What is not rescored keeps its order below the lowest that is.
         lowest = probability.min(axis=1, initial=1.0, keepdims=True)
-        last = np.maximum(np.where(kept.labels >= 0, kept.scores, np.inf).min(axis=1, keepdims=True), 1e-30)
-        final = np.asarray(candidates.scores / last * lowest, dtype=np.float32)
+        last = np.where(kept.labels >= 0, kept.scores, 1.0).min(axis=1, initial=1.0, keepdims=True)
+        final = np.asarray(candidates.scores / np.maximum(last, 1e-30) * lowest, dtype=np.float32)
         np.put_along_axis(final, places, np.where(kept.labels >= 0, probability, -np.inf).astype(np.float32), axis=1)
         return final
 
@@ -207,7 +207,12 @@ class TreeReranker(LightEstimator):
         weights: NDArray[np.float64],
         usable: NDArray[np.bool_],
     ) -> tuple[Trees, float]:
-        """Trees from scikit-learn, on one thread: the order of its sums depends on their number."""
+        """Trees from scikit-learn, on one thread: the order of its sums depends on their number.
+
+        There are none where all candidates are right, or all wrong, as among few rows.
+        """
+        if len(np.unique(is_true[usable])) < 2:
+            return NO_TREES, 0.0
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         model = HistGradientBoostingClassifier(
