@@ -6,9 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.topk import drop_duplicates
+from pysldl.backend.topk import drop_duplicates, top_k_listed
 
-__all__ = ["Candidates", "are_labels", "candidate_recall", "choose_frequent", "frequent_labels", "union_of_candidates"]
+__all__ = [
+    "Candidates",
+    "are_labels",
+    "best_labels",
+    "candidate_recall",
+    "choose_frequent",
+    "frequent_labels",
+    "union_of_candidates",
+]
 
 MOST_FREQUENT, FREQUENT_TRIED = 40, (5, 10, 20)
 RECALL_SPARED = 0.005
@@ -45,6 +53,12 @@ class Candidates(NamedTuple):
     def of_rows(self, rows: NDArray[np.bool_]) -> "Candidates":
         """The candidates of some of the rows."""
         return Candidates(self.labels[rows], *(part[rows] for part in self[1:]))
+
+
+def best_labels(labels: Labels, scores: NDArray[np.float32], k: int) -> Labels:
+    """The labels of the k best candidates of every row, best first, (n_rows, k); -1 where a row has fewer."""
+    best = top_k_listed(labels, scores, k)[0]
+    return np.pad(best, ((0, 0), (0, k - best.shape[1])), constant_values=-1)
 
 
 def union_of_candidates(labels: Labels, *others: Labels) -> Labels:

@@ -13,13 +13,13 @@ from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.dispatch import warn_no_numba
 from pysldl.backend.label_problems import LabelProblems, label_problems
 from pysldl.backend.squared_hinge import fit_squared_hinge, squared_hinge_memory
-from pysldl.backend.topk import top_k_listed
 from pysldl.decoding.voting import argbest, quality
 from pysldl.exceptions import DataError
 from pysldl.metrics import inverse_propensity
 from pysldl.ranking.candidates import (
     MOST_FREQUENT,
     Candidates,
+    best_labels,
     candidate_recall,
     choose_frequent,
     frequent_labels,
@@ -271,9 +271,7 @@ class LinearRanker(LightEstimator):
         linear = score_candidates(X, labels, self.W_, self.bias_)
 
         def of_power(power: float) -> float:
-            best = top_k_listed(labels, _mixed(linear, votes, power), 5)[0]
-            missing = ((0, 0), (0, 5 - best.shape[1]))
-            return quality(Y, np.pad(best, missing, constant_values=-1), inv_propensity)
+            return quality(Y, best_labels(labels, _mixed(linear, votes, power), 5), inv_propensity)
 
         return argbest(VOTE_POWERS, of_power)
 

@@ -10,10 +10,9 @@ from scipy import sparse
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import one_openmp_thread
-from pysldl.backend.topk import top_k_listed
 from pysldl.backend.trees import Trees, sum_of_trees
 from pysldl.metrics import evaluate, inverse_propensity_from_counts
-from pysldl.ranking.candidates import Candidates, are_labels
+from pysldl.ranking.candidates import Candidates, are_labels, best_labels
 
 __all__ = ["TreeReranker"]
 
@@ -336,5 +335,4 @@ def trees_of(model: Any) -> tuple[Trees, float]:
 
 
 def _ndcg(labels: NDArray[np.int32], scores: NDArray[np.float32], Y: sparse.csr_array) -> float:
-    best = top_k_listed(labels, scores, 5)[0]
-    return evaluate(Y, np.pad(best, ((0, 0), (0, 5 - best.shape[1])), constant_values=-1), ks=(5,))["nDCG@5"]
+    return evaluate(Y, best_labels(labels, scores, 5), ks=(5,))["nDCG@5"]
