@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils._param_validation import Interval
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.progress import ProgressCallback
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.calibration import ScoreCalibration
@@ -96,14 +97,13 @@ class BaselineClassifier(BaseLabelClassifier):
         return ScoreCalibration().fit(scores, Y[held])
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False, kw_only=True)
 class NormalizingBaseline(BaselineClassifier):
     """Base of the baselines that may scale rows before anything else.
 
     Parameters
     ----------
-    calibrate, vectorizer, memory_limit, progress, random_state
-        See :class:`BaselineClassifier`.
     normalize : bool, default=True
         Scale every row of X to length 1.
     """

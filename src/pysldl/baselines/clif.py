@@ -11,6 +11,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import in_slices, narrow, of_labels, sum_over_labels
@@ -25,6 +26,7 @@ __all__ = ["CLIF"]
 WIDTH = 512
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class CLIF(LabelSpecificClassifier):
     r"""CLIF: collaborative learning of label semantics and label-specific features [1]_.
@@ -40,6 +42,10 @@ class CLIF(LabelSpecificClassifier):
 
     New rows are scored by their logits. The graph takes memory in proportion to the square of the number of labels.
 
+    The SLDL paper gives ``epochs``. ``batch_size``, ``learning_rate``, ``weight_decay`` and ``optimizer`` are those of
+    the authors' code, which chooses the number of epochs on the test rows of the first fold; this library does not
+    offer that: ``clip``, ``validation_fraction``, ``patience`` and ``scoring`` are our choice.
+
     Parameters
     ----------
     semantics_weight : float, default=0.01
@@ -49,53 +55,6 @@ class CLIF(LabelSpecificClassifier):
         64 and 256 by data set.
     feature_layers : int, default=1
         Layers of the feature encoder; the same.
-    calibrate : bool, default=True
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=False
-        Scale every row of X to length 1. Not given by the SLDL paper.
-    minmax : bool, default=True
-        Before that, scale every column to [0, 1], with the ranges of the training rows. Not given by the SLDL paper.
-    epochs : int, default=100
-        Cap on the passes over the training rows. The SLDL paper's setting.
-    batch_size : int, default=128
-        Rows in a step; at least 2. Not given by the SLDL paper; that of the authors' code.
-    learning_rate : float, default=1e-3
-        Step size of the optimizer. Not given by the SLDL paper; that of the authors' code.
-    weight_decay : float, default=1e-5
-        How strongly the optimizer pulls the weights to zero. Not given by the SLDL paper; that of the authors' code.
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="adam"
-        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9. Not given by the SLDL paper; that of the
-        authors' code.
-    clip : float, "adaptive" or None, default=None
-        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps. Our choice.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``. Our choice.
-    patience : int or None, default=15
-        Stop when the quality on the validation rows has not risen for so many epochs. Our choice.
-    scoring : {"P@1", "AP", "hamming"}, default="AP"
-        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
-        Not given by the SLDL paper; the authors' code chooses the number of epochs on the test rows of the first fold,
-        which this library does not offer.
-    device : str, default="cpu"
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
-    decay_every : int or None, default=None
-        Halve the learning rate after every so many epochs.
-    warmup : int, default=0
-        Epochs over which the learning rate first rises linearly.
-    label_chunk : int or None, default=None
-        Labels whose features are computed at a time; None chooses by the size of the batch and the device. Results do
-        not depend on it, but for rounding.
-    half_precision : bool or "auto", default="auto"
-        Whether training multiplies in bfloat16 what it has for every label. ``"auto"`` does so on a GPU; True also on a
-        CPU, which must have AMX.
 
     References
     ----------

@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.utils import check_random_state
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
 from pysldl.backend.threads import single_threaded_blas
@@ -28,6 +29,7 @@ from pysldl.mapping import RidgeMapping
 __all__ = ["FeatureNeighbors", "LabelPrior", "OneVsRestLogistic", "RidgeReadout"]
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class LabelPrior(BaselineClassifier):
     """The share of training rows that carry each label, whatever the features say.
@@ -37,12 +39,6 @@ class LabelPrior(BaselineClassifier):
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities on up to 5,000 of the training rows themselves, which
         one row more or less hardly changes.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
     random_state : int, RandomState instance or None, default=None
         Without effect: nothing here is random.
 
@@ -69,6 +65,7 @@ class LabelPrior(BaselineClassifier):
         return np.tile(self.prior_, (X.shape[0], 1))
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class FeatureNeighbors(BaselineClassifier):
     """Votes of the nearest training rows by cosine of the raw features: SLDL without any latent space.
@@ -82,12 +79,6 @@ class FeatureNeighbors(BaselineClassifier):
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities from the leave-one-out scores of up to 5,000 training
         rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw of the rows that calibrate.
 
@@ -131,6 +122,7 @@ class FeatureNeighbors(BaselineClassifier):
         return self.decoder_.scores(_dense_rows(X))
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class RidgeReadout(NormalizingBaseline):
     """Ridge regression from features straight to labels, all labels at once.
@@ -142,16 +134,6 @@ class RidgeReadout(NormalizingBaseline):
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities from the leave-one-out scores of up to 5,000 training
         rows, which ridge regression gives in closed form.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=True
-        Scale every row of X to length 1.
 
     Attributes
     ----------
@@ -196,6 +178,7 @@ class RidgeReadout(NormalizingBaseline):
         return np.asarray(self.mapping_.predict(self._scaled(X)), dtype=np.float32)
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class OneVsRestLogistic(NormalizingBaseline):
     """One logistic regression a label; the score is its probability.
@@ -206,16 +189,6 @@ class OneVsRestLogistic(NormalizingBaseline):
         Weight of the loss against the L2 penalty.
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities on held-out rows; fitting takes twice as long.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=True
-        Scale every row of X to length 1.
 
     Attributes
     ----------

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Constraints
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import narrow, of_labels, sum_over_labels
@@ -22,6 +23,7 @@ HIDDEN = 256
 WIDTH = 512
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class DELA(LabelSpecificClassifier):
     r"""DELA: dual perspective of label-specific feature learning [1]_.
@@ -38,6 +40,9 @@ class DELA(LabelSpecificClassifier):
     New rows are scored without noise, by logits. Training takes time in proportion to rows times labels; scoring
     does not.
 
+    ``clip``, ``validation_fraction`` and ``scoring`` are our choice. The authors use ``decay_every`` and ``warmup`` on
+    some data sets.
+
     Parameters
     ----------
     beta : float, default=1.0
@@ -53,53 +58,12 @@ class DELA(LabelSpecificClassifier):
         In the encoder.
     gate_rate : float, default=1.0
         Learning rate of the gates, relative to the rest.
-    calibrate : bool, default=True
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=False
-        Scale every row of X to length 1.
     minmax : bool, default=True
         Before that, scale every column to [0, 1], with the ranges of the training rows. The authors' code takes the
         ranges of all rows.
-    epochs : int, default=200
-        Cap on the passes over the training rows.
-    batch_size : int, default=128
-        Rows in a step; at least 2.
-    learning_rate : float, default=1e-3
-        Step size of the optimizer.
-    weight_decay : float, default=1e-4
-        How strongly the optimizer pulls the weights to zero.
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="adam"
-        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
-    clip : float, "adaptive" or None, default=None
-        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps. Our choice.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``. Our choice.
     patience : int or None, default=15
         Stop when the quality on the validation rows has not risen for so many epochs. Our choice; the authors' code
         runs all epochs (None) and keeps the best.
-    scoring : {"P@1", "AP", "hamming"}, default="AP"
-        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
-        Our choice.
-    device : str, default="cpu"
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
-    decay_every : int or None, default=None
-        Halve the learning rate after every so many epochs. The authors do so on some data sets.
-    warmup : int, default=0
-        Epochs over which the learning rate first rises linearly. The authors use it on some data sets.
-    label_chunk : int or None, default=None
-        Labels whose features are computed at a time; None chooses by the size of the batch and the device. Results do
-        not depend on it, but for rounding.
-    half_precision : bool or "auto", default="auto"
-        Whether training multiplies in bfloat16 what it has for every label. ``"auto"`` does so on a GPU; True also on a
-        CPU, which must have AMX.
 
     References
     ----------

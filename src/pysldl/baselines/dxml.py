@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import huber_loss, logsigmoid, normalize
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl.backend.threads import single_threaded_torch
 from pysldl.baselines.base import AT_LEAST_ONE, SHARE, Constraints
 from pysldl.baselines.euclidean_neighbors import euclidean_neighbors
@@ -31,6 +32,7 @@ UNIGRAM_POWER = 0.75
 WALK_LEARNING_RATE = 1e-2
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class DXML(TorchClassifier):
     """DXML: deep extreme multi-label learning [1]_.
@@ -40,7 +42,8 @@ class DXML(TorchClassifier):
     labels of the training rows whose network outputs are nearest.
 
     No code of the authors is public, and beside the width of the embedding the SLDL paper gives no setting: the others
-    come from the figure of the DXML paper and from two independent ports, or are our own.
+    come from the figure of the DXML paper and from two independent ports, or are our own. ``optimizer`` is
+    that of the ports.
 
     Parameters
     ----------
@@ -58,42 +61,12 @@ class DXML(TorchClassifier):
         Scale the network's output, as in the figure, and the target, which it would otherwise miss, to length 1.
     n_walks, walk_length, window, walk_epochs : int
         Walks from each label, their length, how far apart pairs may be, and steps of the skip-gram descent. Not public.
-    calibrate : bool, default=True
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=True
-        Scale every row of X to length 1.
-    minmax : bool, default=False
-        Before that, scale every column to [0, 1], with the ranges of the training rows.
-    epochs : int, default=100
-        Cap on the passes over the training rows.
-    batch_size : int, default=128
-        Rows in a step; at least 2.
     learning_rate : float, default=0.15
         Step size of the optimizer. It falls to zero along half a cosine. The ports have 0.015, with batches of 8 and
         64. It and ``patience`` were chosen from a dozen settings on held-out training rows of stackex-chess and
         stackex-philosophy.
     weight_decay : float, default=5e-4
         How strongly the optimizer pulls the weights to zero. From the ports.
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="sgd"
-        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9. From the ports.
-    clip : float, "adaptive" or None, default=None
-        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``.
-    patience : int or None, default=30
-        Stop when the quality on the validation rows has not risen for so many epochs.
-    scoring : {"P@1", "AP", "hamming"}, default="P@1"
-        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
-    device : str, default="cpu"
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     Attributes
     ----------

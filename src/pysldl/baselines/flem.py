@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import StrOptions
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl.baselines.base import NOT_NEGATIVE, Constraints
 from pysldl.baselines.torch_training.classifier import (
     Clip,
@@ -25,6 +26,7 @@ __all__ = ["FLEM"]
 HIDDEN = 128
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class FLEM(TorchClassifier):
     r"""FLEM: fusion label enhancement for multi-label learning [1]_.
@@ -39,6 +41,10 @@ class FLEM(TorchClassifier):
     where :math:`\omega` is 1 for positives and :math:`\sigma(\mathrm{sg}\,p)` for negatives. New rows are scored by
     the classifier alone. Training costs and the network grow with the square of the number of labels.
 
+    ``batch_size``, ``optimizer`` and ``clip`` are those of the authors' code. The SLDL paper gives no
+    ``validation_fraction``, ``patience`` and ``scoring``; the authors' code scores by the Hamming loss, which favors
+    models that predict nothing where labels are rare.
+
     Parameters
     ----------
     alpha, beta : float, default=0.01
@@ -46,44 +52,13 @@ class FLEM(TorchClassifier):
     variant : {"ld", "threshold", "sim"}, default="ld"
         What :math:`\ell_4` asks of the distribution: to agree with the classifier (``"ld"``, FLEM-D, the default of
         the authors' code), to rank positives above negatives, or to keep the similarities between rows.
-    calibrate : bool, default=True
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=True
-        Scale every row of X to length 1.
-    minmax : bool, default=False
-        Before that, scale every column to [0, 1], with the ranges of the training rows.
     epochs : int, default=100
         Cap on the passes over the training rows. The authors' code runs 30, at which the classifier still improves on
         every data set when rows have length 1.
-    batch_size : int, default=64
-        Rows in a step; at least 2. That of the authors' code.
     learning_rate : float, default=1e-3
         Step size of the optimizer. That of the authors' code.
     weight_decay : float, default=1e-4
         How strongly the optimizer pulls the weights to zero. Biases are not decayed. That of the authors' code.
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="amsgrad"
-        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9. That of the authors' code.
-    clip : float, "adaptive" or None, default="adaptive"
-        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps. That of the authors' code.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``. Not given by
-        the SLDL paper.
-    patience : int or None, default=None
-        Stop when the quality on the validation rows has not risen for so many epochs. Not given by the SLDL paper.
-    scoring : {"P@1", "AP", "hamming"}, default="AP"
-        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
-        Not given by the SLDL paper; the authors' code uses the Hamming loss, which favors models that predict nothing
-        where labels are rare.
-    device : str, default="cpu"
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     References
     ----------

@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Constraints
 from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
@@ -19,6 +20,7 @@ from pysldl.baselines.torch_training.loop import Objective
 __all__ = ["KDTEA"]
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class KDTEA(TorchClassifier):
     r"""KD-TEA (reconstruction): target-embedding autoencoder with knowledge distillation [1]_.
@@ -50,40 +52,12 @@ class KDTEA(TorchClassifier):
         On the hidden layers of the teacher and of the student, which is small and has the teacher to hold on to.
     predict_with : {"student", "teacher"}, default="student"
         Which of the two scores new rows; may be changed after fitting.
-    calibrate : bool, default=True
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=True
-        Scale every row of X to length 1.
-    minmax : bool, default=False
-        Before that, scale every column to [0, 1], with the ranges of the training rows.
     epochs : int, default=100
         Cap on the passes over the training rows. For the teacher, and again for the student.
-    batch_size : int, default=32
-        Rows in a step; at least 2.
     learning_rate : float, default=1e-3
         Step size of the optimizer.
     weight_decay : float, default=1e-5
         How strongly the optimizer pulls the weights to zero.
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="adam"
-        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
-    clip : float, "adaptive" or None, default=None
-        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``.
-    patience : int or None, default=10
-        Stop when the quality on the validation rows has not risen for so many epochs.
-    scoring : {"P@1", "AP", "hamming"}, default="AP"
-        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
-    device : str, default="cpu"
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     Attributes
     ----------

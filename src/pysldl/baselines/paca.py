@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, elu, linear, softplus
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Constraints
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import in_slices, of_labels, sum_over_labels
@@ -32,6 +33,7 @@ DELTA = 1e-6
 SMALLEST = 1e-30
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class PACA(LabelSpecificClassifier):
     r"""PACA: probabilistic label-specific feature learning [1]_.
@@ -49,6 +51,8 @@ class PACA(LabelSpecificClassifier):
     All are sums over features or labels and means over rows. New rows are scored by
     :math:`\log p^+_k - \log p^-_k` at the mean code.
 
+    ``clip``, ``validation_fraction``, ``patience`` and ``scoring`` are our choice.
+
     Parameters
     ----------
     alpha, gamma : float, default=1.0
@@ -63,50 +67,12 @@ class PACA(LabelSpecificClassifier):
     patience_after : int, default=1000
         Steps before patience begins to count: the quality on validation rows rests where the label prior is for the
         first few hundred, which is tens of epochs on a small data set, before it rises.
-    calibrate : bool, default=True
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=False
-        Scale every row of X to length 1.
     minmax : bool, default=True
         Before that, scale every column to [0, 1], with the ranges of the training rows. Decoded features lie in [0, 1];
         so should those that are given.
-    epochs : int, default=200
-        Cap on the passes over the training rows.
     batch_size : int or None, default=None
         Rows in a step; at least 2. None takes 16 where there are fewer than 4,000 rows to train on, else DELA's 128: a
         pass takes as long, and of a small data set fewer of them do.
-    learning_rate : float, default=1e-3
-        Step size of the optimizer.
-    weight_decay : float, default=1e-4
-        How strongly the optimizer pulls the weights to zero.
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="adam"
-        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
-    clip : float, "adaptive" or None, default=None
-        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps. Our choice.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``. Our choice.
-    patience : int or None, default=15
-        Stop when the quality on the validation rows has not risen for so many epochs. Our choice.
-    scoring : {"P@1", "AP", "hamming"}, default="AP"
-        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
-        Our choice.
-    device : str, default="cpu"
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
-    decay_every : int or None, default=None
-        Halve the learning rate after every so many epochs.
-    warmup : int, default=0
-        Epochs over which the learning rate first rises linearly.
-    label_chunk : int or None, default=None
-        Labels whose features are computed at a time; None chooses by the size of the batch and the device. Results do
-        not depend on it, but for rounding.
     half_precision : bool or "auto", default="auto"
         Whether training multiplies in bfloat16 what it has for every label. ``"auto"`` and True do so on a GPU only,
         since the time of a CPU goes elsewhere.

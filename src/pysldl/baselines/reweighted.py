@@ -19,6 +19,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl.baselines.base import NOT_NEGATIVE, POSITIVE, Constraints
 from pysldl.baselines.torch_training.classifier import Clip, OptimizerName, TorchClassifier, decay_weights_only
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
@@ -27,12 +28,16 @@ from pysldl.baselines.torch_training.loop import Objective
 __all__ = ["ClassBalancedLossClassifier", "DistributionBalancedLossClassifier", "FocalLossClassifier"]
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class FocalLossClassifier(TorchClassifier):
     """FL: a linear network trained with the focal loss [1]_.
 
     Minimizes ``balance (1 - p)^gamma BCE``, p being the probability given to the truth; one ``balance`` for
     positives and negatives, as in the code of the distribution-balanced loss.
+
+    The SLDL paper gives neither ``batch_size`` nor ``optimizer`` nor ``clip``; they are as in
+    :class:`~pysldl.baselines.FLEM`.
 
     Parameters
     ----------
@@ -41,43 +46,14 @@ class FocalLossClassifier(TorchClassifier):
     backbone : {"linear", "mlp"}, default="linear"
         The SLDL paper gives none. ``"linear"`` is one layer from features to labels, as in the template of its
         authors; ``"mlp"`` has 256 hidden units with batch norm, ReLU and dropout 0.5.
-    calibrate : bool, default=True
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=True
-        Scale every row of X to length 1.
-    minmax : bool, default=False
-        Before that, scale every column to [0, 1], with the ranges of the training rows.
     epochs : int, default=100
         Cap on the passes over the training rows. Not given by the SLDL paper; with the 30 of FLEM's authors the
         validation rows of small data sets still improve in the last one.
-    batch_size : int, default=64
-        Rows in a step; at least 2. Not given by the SLDL paper; as in FLEM.
     learning_rate : float, default=1e-3
         Step size of the optimizer. Not given by the SLDL paper; as in FLEM.
     weight_decay : float, default=1e-4
         How strongly the optimizer pulls the weights to zero. Biases are not decayed. Not given by the SLDL paper; as in
         FLEM.
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="amsgrad"
-        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9. Not given by the SLDL paper; as in FLEM.
-    clip : float, "adaptive" or None, default="adaptive"
-        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps. Not given by the SLDL
-        paper; as in FLEM.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``.
-    patience : int or None, default=10
-        Stop when the quality on the validation rows has not risen for so many epochs.
-    scoring : {"P@1", "AP", "hamming"}, default="P@1"
-        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
-    device : str, default="cpu"
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     References
     ----------
@@ -127,6 +103,7 @@ class FocalLossClassifier(TorchClassifier):
         return lambda x, y: balanced_focal(network(x), y, 1.0, balance=self.balance, gamma=self.gamma)
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class ClassBalancedLossClassifier(FocalLossClassifier):
     """CB: the focal loss weighted by the inverse effective number of rows of a label [1]_.
@@ -140,48 +117,11 @@ class ClassBalancedLossClassifier(FocalLossClassifier):
         Factor of the whole loss; the SLDL paper's setting.
     gamma : float, default=2.0
         Exponent that lowers the loss of labels already predicted well; the SLDL paper's setting.
-    backbone : {"linear", "mlp"}, default="linear"
-        The network; see :class:`FocalLossClassifier`.
     beta : float, default=0.9
         Not given by the SLDL paper; what the code of the distribution-balanced loss uses.
     weighting : {"label", "row"}, default="label"
         What has a weight: every label, as the formula says, or every row, the mean over its own labels, as that code
         does unless told otherwise (``average_w``). A row without labels then weighs as one of frequent labels.
-    calibrate : bool, default=True
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=True
-        Scale every row of X to length 1.
-    minmax : bool, default=False
-        Before that, scale every column to [0, 1], with the ranges of the training rows.
-    epochs : int, default=100
-        Cap on the passes over the training rows. This and the following settings are those of
-        :class:`FocalLossClassifier`.
-    batch_size : int, default=64
-        Rows in a step; at least 2.
-    learning_rate : float, default=1e-3
-        Step size of the optimizer.
-    weight_decay : float, default=1e-4
-        How strongly the optimizer pulls the weights to zero. Biases are not decayed.
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="amsgrad"
-        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
-    clip : float, "adaptive" or None, default="adaptive"
-        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``.
-    patience : int or None, default=10
-        Stop when the quality on the validation rows has not risen for so many epochs.
-    scoring : {"P@1", "AP", "hamming"}, default="P@1"
-        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
-    device : str, default="cpu"
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     References
     ----------
@@ -217,6 +157,7 @@ class ClassBalancedLossClassifier(FocalLossClassifier):
         return loss
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class DistributionBalancedLossClassifier(FocalLossClassifier):
     """DB: rebalanced weights and negative-tolerant logits under the focal loss [1]_.
@@ -231,49 +172,12 @@ class DistributionBalancedLossClassifier(FocalLossClassifier):
         Factor of the whole loss; the SLDL paper's setting.
     gamma : float, default=2.0
         Exponent that lowers the loss of labels already predicted well; the SLDL paper's setting.
-    backbone : {"linear", "mlp"}, default="linear"
-        The network; see :class:`FocalLossClassifier`.
     alpha, beta, mu : float
         Not given by the SLDL paper; the values of the authors' configuration for COCO.
     kappa, tolerance : float
         The same; ``tolerance`` is their lambda.
     divide_bias : bool, default=False
         Divide the bias by ``tolerance``, as the authors' code does but not their paper.
-    calibrate : bool, default=True
-        Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=True
-        Scale every row of X to length 1.
-    minmax : bool, default=False
-        Before that, scale every column to [0, 1], with the ranges of the training rows.
-    epochs : int, default=100
-        Cap on the passes over the training rows. This and the following settings are those of
-        :class:`FocalLossClassifier`.
-    batch_size : int, default=64
-        Rows in a step; at least 2.
-    learning_rate : float, default=1e-3
-        Step size of the optimizer.
-    weight_decay : float, default=1e-4
-        How strongly the optimizer pulls the weights to zero. Biases are not decayed.
-    optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="amsgrad"
-        ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
-    clip : float, "adaptive" or None, default="adaptive"
-        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps.
-    validation_fraction : float, default=0.1
-        Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``.
-    patience : int or None, default=10
-        Stop when the quality on the validation rows has not risen for so many epochs.
-    scoring : {"P@1", "AP", "hamming"}, default="P@1"
-        What decides on the validation rows which epoch is kept: precision at 1, average precision, or 1 - Hamming loss.
-    device : str, default="cpu"
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.
 
     References
     ----------

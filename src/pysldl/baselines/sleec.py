@@ -15,6 +15,7 @@ from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
 from pysldl.backend.threads import matmul, single_threaded_blas
@@ -99,6 +100,7 @@ class LocalEmbedding(BaseEstimator):
         return W
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class SLEEC(NormalizingBaseline):
     """SLEEC: sparse local embeddings for extreme classification [1]_.
@@ -132,16 +134,6 @@ class SLEEC(NormalizingBaseline):
         Cap on the gradient sweeps of the embedding.
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities on held-out rows; fitting takes twice as long.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
-    normalize : bool, default=True
-        Scale every row of X to length 1.
 
     Attributes
     ----------

@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
 from pysldl.backend.threads import single_threaded_blas
@@ -26,6 +27,7 @@ BLOCK_BYTES = 256 << 20
 Chain = LinearChain | SVMChain
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False)
 class AdaBoostC2(NormalizingBaseline):
     """AdaC2: AdaBoost.C2, boosted classifier chains [1]_.
@@ -56,14 +58,6 @@ class AdaBoostC2(NormalizingBaseline):
         no row carries get one made up, and columns of finished labels change places between training and prediction.
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities on held-out rows; fitting takes twice as long.
-    vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
-    memory_limit : int or str, optional
-        Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
-    progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step; True prints lines on standard error.
-    random_state : int, RandomState instance or None, default=None
-        Seed of everything random.
     normalize : bool, default=True
         Scale every row of X to length 1. The authors do not scale.
 

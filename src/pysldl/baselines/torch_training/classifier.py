@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl.backend.device import find_device
 from pysldl.backend.threads import single_threaded_torch
@@ -42,6 +43,7 @@ Clip = float | Literal["adaptive"] | None
 Scoring = Literal["AP", "P@1", "hamming"]
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False, kw_only=True)
 class TorchClassifier(BaselineClassifier):
     """Base of the neural baselines.
@@ -53,9 +55,9 @@ class TorchClassifier(BaselineClassifier):
     ----------
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities of ``predict_proba`` on the validation rows.
-    vectorizer, memory_limit, progress, random_state
-        See :class:`~pysldl.baselines.base.BaselineClassifier`. On a CPU the same seed gives the same model, bit for
-        bit, on one machine, whatever the number of threads: torch computes on one.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything random. On a CPU the same seed gives the same model, bit for bit, on one machine, whatever
+        the number of threads: torch computes on one.
     normalize : bool, default=True
         Scale every row of X to length 1.
     minmax : bool, default=False
@@ -64,11 +66,14 @@ class TorchClassifier(BaselineClassifier):
         Cap on the passes over the training rows.
     batch_size : int, default=128
         Rows in a step; at least 2. A last batch of one row joins the batch before it, since batch norm needs two.
-    learning_rate, weight_decay : float
+    learning_rate : float, default=1e-3
+        Step size of the optimizer.
+    weight_decay : float, default=0.0
+        How strongly the optimizer pulls the weights to zero.
     optimizer : {"adam", "adamw", "amsgrad", "sgd"}, default="adam"
         ``"amsgrad"`` is AdamW in its AMSGrad form; ``"sgd"`` has momentum 0.9.
     clip : float, "adaptive" or None, default=None
-        Largest norm of a gradient; see :class:`~pysldl.baselines.torch_training.loop.AdaptiveClipping`.
+        Largest norm of a gradient; ``"adaptive"`` takes it from the norms of the last steps.
     validation_fraction : float, default=0.1
         Share of the training rows held out to choose the epoch that is kept and to calibrate ``predict``. With 0,
         or fewer than ten rows, the last epoch is kept and the training rows themselves calibrate, which makes

@@ -9,6 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl.baselines.base import AT_LEAST_ONE, Constraints
 from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
@@ -17,6 +18,7 @@ from pysldl.baselines.torch_training.label_chunks import half_products, labels_a
 __all__ = ["LabelSpecificClassifier"]
 
 
+@inherit_parameters
 @dataclass(eq=False, repr=False, kw_only=True)
 class LabelSpecificClassifier(TorchClassifier):
     """Base of the methods that learn label-specific features.
@@ -26,16 +28,13 @@ class LabelSpecificClassifier(TorchClassifier):
 
     Parameters
     ----------
-    calibrate, vectorizer, memory_limit, progress, random_state, normalize, minmax, epochs, batch_size, learning_rate, \
-weight_decay, optimizer, clip, validation_fraction, patience, scoring, device
-        See :class:`~pysldl.baselines.torch_training.classifier.TorchClassifier`.
     decay_every : int or None, default=None
         Halve the learning rate after every so many epochs.
     warmup : int, default=0
         Epochs over which the learning rate first rises linearly.
     label_chunk : int or None, default=None
-        Labels at a time; None chooses by the size of the batch and the device. Memory follows it; results do not, but
-        for rounding.
+        Labels whose features are computed at a time; None chooses by the size of the batch and the device. Memory
+        follows it; results do not, but for rounding.
     half_precision : bool or "auto", default="auto"
         Whether training multiplies what it has for every label in bfloat16. ``"auto"`` does so on a GPU; True asks for
         it on a CPU too, which must have AMX. New rows are always scored in single precision.
