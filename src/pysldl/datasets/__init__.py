@@ -16,13 +16,17 @@ from pysldl.datasets.splits import stratified_folds
 from pysldl.datasets.svmlight import read_svmlight
 from pysldl.datasets.synthetic import SyntheticDataset, make_asymmetric_multilabel
 from pysldl.datasets.text import read_csv, read_jsonl
+from pysldl.datasets.vocabularies import read_vocabulary
 from pysldl.datasets.xc import read_xc, write_xc
+from pysldl.preprocessing.vocabulary import Concept, Vocabulary
 
 __all__ = [
     "CATALOG",
+    "Concept",
     "Dataset",
     "DatasetInfo",
     "SyntheticDataset",
+    "Vocabulary",
     "dataset_info",
     "find_dataset",
     "list_datasets",
@@ -34,6 +38,7 @@ __all__ = [
     "read_jsonl",
     "read_npz",
     "read_svmlight",
+    "read_vocabulary",
     "read_xc",
     "stratified_folds",
     "write_npz",

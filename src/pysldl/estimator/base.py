@@ -14,11 +14,13 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from pysldl._utils.progress import ProgressCallback, progress_callback
 from pysldl._utils.validation import validate_parameters
+from pysldl.estimator.concepts import identifiers_of, identify_labels
 from pysldl.estimator.predictor import LabelPredictor
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.metrics import evaluate
 from pysldl.preprocessing.frames import is_frame
 from pysldl.preprocessing.labels import (
+    EncodedLabels,
     as_classes,
     as_indicator,
     as_rows_of_names,
@@ -27,6 +29,7 @@ from pysldl.preprocessing.labels import (
     indicator_of_names,
 )
 from pysldl.preprocessing.text import as_texts, default_vectorizer
+from pysldl.preprocessing.vocabulary import Vocabulary
 
 __all__ = ["BaseLabelClassifier"]
 
@@ -50,6 +53,14 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     feature_idf_ : ndarray of shape (n_features,)
         Set by whoever fitted the model on weighted term counts, so that the words of a new text can be weighted alike.
     calibration_ : ScoreCalibration or None
+    vocabulary_ : Vocabulary or None
+        What the labels are, where the model was fitted with a vocabulary or got one by ``set_vocabulary``. Then
+        ``label_names_`` are its preferred names.
+    label_ids_ : ndarray of shape (n_labels,) or None
+        Their identifiers (URIs).
+    label_targets_ : ndarray of shape (n_labels,) or None
+        The label that each label counts for after a change of the vocabulary: itself, the one that replaced it, or -1
+        where it is deprecated.
     """
 
     _saved_state: tuple[str, ...] = (
@@ -63,6 +74,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         "feature_idf_",
         "vectorizer_",
         "calibration_",
+        *("vocabulary_", "label_ids_", "label_targets_"),
     )
     # Of parameters that mean the same in every classifier; a subclass adds those of its own.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -87,9 +99,10 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         *,
         label_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
+        vocabulary: Vocabulary | None = None,
     ) -> Self:
         """Fit the model to features and labels in any form that :meth:`pysldl.SLDLClassifier.fit` takes."""
-        X, Y = self._check_training_rows(X, y, label_names, feature_names)
+        X, Y = self._check_training_rows(X, y, label_names, feature_names, vocabulary)
         self._on_progress = progress_callback(getattr(self, "progress", None))
         try:
             self._fit_rows(X, Y)
@@ -98,11 +111,16 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         return self
 
     def _check_training_rows(
-        self, X: Any, y: Any, label_names: Sequence[str] | None, feature_names: Sequence[str] | None
+        self,
+        X: Any,
+        y: Any,
+        label_names: Sequence[str] | None,
+        feature_names: Sequence[str] | None,
+        vocabulary: Vocabulary | None = None,
     ) -> tuple[Any, sparse.csr_array]:
         """Check parameters, features and labels; set what is known of them before anything is learned."""
         validate_parameters(self)
-        encoded = encode_labels(y, label_names)
+        encoded = self._encoded_labels(y, label_names, vocabulary)
         X = self._features(X, reset=True)
         check_consistent_length(X, encoded.Y)
         n_samples, n_labels = encoded.Y.shape
@@ -127,6 +145,28 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
         return X, encoded.Y
+
+    def _encoded_labels(
+        self, y: Any, label_names: Sequence[str] | None, vocabulary: Vocabulary | None
+    ) -> EncodedLabels:
+        """Labels of the training rows, under the names of the vocabulary if there is one."""
+        encoded = encode_labels(y, label_names)
+        self.vocabulary_, self.label_ids_, self.label_targets_ = vocabulary, None, None
+        if vocabulary is None:
+            return encoded
+        if encoded.kind == "classes":
+            raise DataError("vocabulary needs rows with label names or an indicator, but y holds one class per row.")
+        encoded, identifiers = identify_labels(encoded, vocabulary)
+        self.label_ids_ = np.array(identifiers, dtype=np.str_)
+        strangers = [name for name in identifiers if name not in vocabulary]
+        if strangers:
+            warnings.warn(
+                f"{len(strangers)} of {len(identifiers)} labels are not in the vocabulary, such as {strangers[0]!r}; "
+                "they keep their names.",
+                SLDLWarning,
+                stacklevel=5,
+            )
+        return encoded
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return nDCG@5 of the ranking; accuracy where the model was fitted on one class per row.
@@ -195,19 +235,50 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         known = self.label_names_
         rows = as_rows_of_names(y)
         if rows is not None:
+            given_names = list(dict.fromkeys(name for row in rows for name in row))
+            own = dict(zip(given_names, self._own_names(given_names), strict=True))
+            rows = [[own[name] for name in row] for row in rows]
             names = _with_new(known, sorted({name for row in rows for name in row}.difference(known.tolist())))
             return indicator_of_names(rows, names), names
         Y = as_indicator(y)
         if columns is None:
             return Y, None
-        given = check_label_names(columns, Y.shape[1]).tolist()
+        given = self._own_names(check_label_names(columns, Y.shape[1]).tolist())
         place = {name: position for position, name in enumerate(known.tolist())}
-        new = [name for name in given if name not in place]
+        new = [name for name in dict.fromkeys(given) if name not in place]
         place.update({name: len(known) + position for position, name in enumerate(new)})
         indices = np.array([place[name] for name in given], dtype=np.int32)[Y.indices]
-        matched = sparse.csr_array((Y.data, indices, Y.indptr), shape=(Y.shape[0], len(place)))
-        matched.sort_indices()
+        matched = sparse.csr_array((Y.data.copy(), indices, Y.indptr.copy()), shape=(Y.shape[0], len(place)))
+        matched.sum_duplicates()
+        matched.data[:] = 1
         return matched, _with_new(known, new)
+
+    def _own_names(self, names: Sequence[str]) -> list[str]:
+        """Labels under the names that the model has for them, given by name, identifier or notation."""
+        vocabulary, ids = self.vocabulary_, self.label_ids_
+        if vocabulary is None or ids is None:
+            return list(names)
+        known, column_of = set(self.label_names_.tolist()), {one: column for column, one in enumerate(ids.tolist())}
+        spelled = []
+        for name, identifier in zip(names, identifiers_of(names, vocabulary), strict=True):
+            if identifier in column_of:
+                spelled.append(str(self.label_names_[column_of[identifier]]))
+            elif name in known or identifier not in vocabulary:
+                spelled.append(name)
+            else:
+                spelled.append(vocabulary.display_name(identifier))
+        return spelled
+
+    def _identify_new_labels(self) -> None:
+        """Give identifiers to labels that came behind the known ones."""
+        vocabulary, ids, targets = self.vocabulary_, self.label_ids_, self.label_targets_
+        if vocabulary is None or ids is None or len(ids) == len(self.label_names_):
+            return
+        new = identifiers_of(map(str, self.label_names_[len(ids) :]), vocabulary)
+        self.label_ids_ = np.concatenate([ids, np.array(new, dtype=np.str_)])
+        if targets is not None:
+            own = np.arange(len(ids), len(self.label_names_), dtype=np.int32)
+            self.label_targets_ = np.concatenate([targets, own])
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -34,6 +34,7 @@ from pysldl.mapping import RidgeMapping
 from pysldl.persistence import save_model
 from pysldl.preprocessing.labels import as_indicator
 from pysldl.preprocessing.scaling import column_scales, is_mostly_dense
+from pysldl.preprocessing.vocabulary import Vocabulary
 from pysldl.ranking import LinearRanker, TreeReranker
 
 __all__ = ["SLDLClassifier"]
@@ -188,6 +189,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         *,
         label_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
+        vocabulary: Vocabulary | None = None,
     ) -> Self:
         """Fit scaling, embedding, mapping, decoder, ranker, reranker and calibration, in this order.
 
@@ -203,8 +205,11 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             ordinary classifier.
         label_names, feature_names : sequences of str, optional
             Names of the columns of ``y`` and ``X``.
+        vocabulary : Vocabulary, optional
+            What the labels are, see :func:`pysldl.datasets.read_vocabulary`. Labels may then be given by identifier,
+            notation or name, and are called by their preferred names.
         """
-        X, Y = self._check_training_rows(X, y, label_names, feature_names)
+        X, Y = self._check_training_rows(X, y, label_names, feature_names, vocabulary)
         rng = check_random_state(self.random_state)
         calibrates = self.calibrate and self.target_kind_ != "classes"
         with use_device(self.device), fixed_order_blas():
@@ -236,7 +241,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         return self
 
     @available_if(why_no_codes)
-    def fit_transform(self, X: Any, y: Any, **names: Sequence[str]) -> NDArray[np.float32]:
+    def fit_transform(self, X: Any, y: Any, **names: Any) -> NDArray[np.float32]:
         """Return the latent codes of the training rows, of shape (n_samples, n_components), after :meth:`fit`."""
         codes: NDArray[np.float32] = self.fit(X, y, **names).transform(X)
         return codes

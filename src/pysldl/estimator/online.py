@@ -157,6 +157,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
             ranker = extend_ranker(ranker, sparse.csr_array(X, dtype=np.float32), Y, new, postings)
         self.embedding_, self.mapping_, self.decoder_, self.ranker_ = embedding, mapping, decoder, ranker
         self.label_names_, self.label_counts_, self.n_samples_ = names, counts, Y.shape[0]
+        self._identify_new_labels()
         self._keep_rows(X, Y)
 
     def _joined_labels(self, y: Any, label_names: Sequence[str] | None) -> tuple[sparse.csr_array, NDArray[Any]]:

@@ -6,7 +6,7 @@ Nothing here learns, and nothing here imports scikit-learn. The classifiers inhe
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,12 @@ from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
 from pysldl.backend.topk import top_k
 from pysldl.decoding.base import CodedRows, LatentEvidence
 from pysldl.estimator.calibration import ScoreCalibration
+from pysldl.estimator.concepts import VocabularyChange, merge_scores, renamed_labels
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
 from pysldl.preprocessing.scaling import standardized
+from pysldl.preprocessing.vocabulary import Concept, Vocabulary
 from pysldl.ranking.candidates import Candidates
 
 __all__ = ["LabelLists", "LabelPredictor", "StagedPredictor", "why_no_codes"]
@@ -56,6 +58,9 @@ class LabelPredictor:
     n_samples_: int
     vectorizer_: Any
     calibration_: ScoreCalibration | None
+    vocabulary_: Vocabulary | None = None
+    label_ids_: NDArray[Any] | None = None
+    label_targets_: NDArray[np.int32] | None = None
     memory_limit: int | str | None = None
 
     def _score_rows(self, X: Any) -> Any:
@@ -84,7 +89,7 @@ class LabelPredictor:
         yield from self._score_checked(self._features(X))
 
     def predict_topk(
-        self, X: Any, k: int = 5, *, names: bool = False, proba: bool = False
+        self, X: Any, k: int = 5, *, names: bool | Literal["id"] = False, proba: bool = False
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the k best labels of every row, best first.
 
@@ -92,8 +97,8 @@ class LabelPredictor:
         ----------
         X : array-like or sparse of shape (n_samples, n_features), or texts
         k : int
-        names : bool
-            Give names instead of columns of ``Y``.
+        names : bool or "id"
+            Give names instead of columns of ``Y``; with "id" the identifiers (URIs) of the vocabulary.
         proba : bool
             Give calibrated probabilities instead of scores.
 
@@ -113,7 +118,8 @@ class LabelPredictor:
             return labels, scores
         if self.target_kind_ == "classes":
             raise DataError("names=True needs labels with names, but this model was fitted on one class per row.")
-        return np.where(labels >= 0, self.label_names_[labels], ""), scores
+        spelled = self.label_names_ if names is True or self.label_ids_ is None else self.label_ids_
+        return np.where(labels >= 0, spelled[labels], ""), scores
 
     def predict_scores(self, X: Any, top: int = 100) -> sparse.csr_array:
         """Return the scores of the ``top`` best labels of every row, CSR of shape (n_samples, n_labels)."""
@@ -162,7 +168,7 @@ class LabelPredictor:
             shares = np.maximum(self._dense_scores(X), 0.0).astype(np.float64) + 1e-12
             return shares / shares.sum(axis=1, keepdims=True)
         probabilities = self._fitted_calibration().probability(self._dense_scores(X))
-        probabilities[:, self.label_counts_ == 0] = 0.0
+        probabilities[:, self._never_predicted()] = 0.0
         return probabilities
 
     def label_column(self, label: str | int) -> int:
@@ -173,10 +179,60 @@ class LabelPredictor:
                 return int(label)
             raise DataError(f"There is no label {label}: columns go from 0 to {len(self.label_names_) - 1}.")
         found = np.flatnonzero(self.label_names_ == label)
+        if found.size == 0 and self.vocabulary_ is not None:
+            found = np.flatnonzero(self.label_ids_ == (self.vocabulary_.find(label) or label))
         if found.size == 0:
             near = did_you_mean(label, map(str, self.label_names_[:LABELS_TO_COMPARE]))
             raise DataError(f"Unknown label {label!r}: {near or 'label_names_ has all of them.'}")
         return int(found[0])
+
+    def label_info(self, label: str | int) -> Concept:
+        """Return what the vocabulary says of a label: identifier, names, notation, broader, narrower and related.
+
+        Parameters
+        ----------
+        label : str or int
+            Name, identifier or column.
+
+        Returns
+        -------
+        Concept
+            Without a vocabulary, or for a label that it does not have, only the name, which is the identifier, too.
+        """
+        column = self.label_column(label)
+        name = str(self.label_names_[column])
+        if self.vocabulary_ is None or self.label_ids_ is None:
+            return Concept(name, {"": name})
+        identifier = str(self.label_ids_[column])
+        return self.vocabulary_[identifier] if identifier in self.vocabulary_ else Concept(identifier, {"": name})
+
+    def set_vocabulary(self, vocabulary: Vocabulary) -> VocabularyChange:
+        """Bring the labels to a vocabulary, the first or a changed one, without a refit.
+
+        Labels are found by identifier, the first time also by notation and name. They get the preferred names; one
+        that was replaced by another counts for it from now on, with the better of their scores; a deprecated one, and
+        one that the vocabulary has lost, is not predicted any more. New concepts are learned by ``partial_fit``.
+
+        Parameters
+        ----------
+        vocabulary : Vocabulary
+            See :func:`pysldl.datasets.read_vocabulary`.
+
+        Returns
+        -------
+        VocabularyChange
+            What was renamed, merged and deprecated, and what is new.
+        """
+        self._require_fit()
+        if self.target_kind_ == "classes":
+            raise DataError("A vocabulary needs labels with names, but this model was fitted on one class per row.")
+        names = self.label_names_
+        ids = names if self.label_ids_ is None else self.label_ids_
+        if self.label_targets_ is not None:  # what was merged stays so
+            ids = np.where(self.label_targets_ >= 0, ids[self.label_targets_], ids)
+        names, ids, targets, change = renamed_labels(names, ids, self.vocabulary_, vocabulary)
+        self.vocabulary_, self.label_names_, self.label_ids_, self.label_targets_ = vocabulary, names, ids, targets
+        return change
 
     def _score_checked(self, X: Any) -> Iterator[Any]:
         """Scores, block by block, of features that are known to be float32 or float64, finite, and CSR if sparse."""
@@ -189,7 +245,15 @@ class LabelPredictor:
         unseen = self.label_counts_ == 0
         if not sparse.issparse(scores) and unseen.any():
             scores[:, unseen] = -np.inf
-        return scores
+        return scores if self.label_targets_ is None else merge_scores(scores, self.label_targets_)
+
+    def _never_predicted(self) -> NDArray[np.bool_]:
+        """Labels without training rows, of their own or of labels that were merged into them."""
+        if self.label_targets_ is None:
+            return np.asarray(self.label_counts_ == 0)
+        kept = self.label_targets_ >= 0
+        counts = np.bincount(self.label_targets_[kept], self.label_counts_[kept], minlength=len(self.label_counts_))
+        return np.asarray(counts == 0)
 
     def _dense_scores(self, X: Any) -> NDArray[np.float32]:
         self._require_fit()

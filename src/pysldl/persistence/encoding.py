@@ -24,6 +24,7 @@ LONGEST_INLINE = 32
 
 FILES_OF_NAMES = {
     "label_names_": "labels.json",
+    "label_ids_": "labels.json",
     "feature_names_": "features.json",
     "feature_names_in_": "features.json",
     "vocabulary": "vocabulary.json",

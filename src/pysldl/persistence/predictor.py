@@ -18,7 +18,10 @@ HALVES = {
     "SLDLClassifier": ("pysldl.estimator.predictor", "StagedPredictor"),
     "RidgeMapping": ("pysldl.mapping.linear_predictor", "LinearPredictor"),
 }
-WHOLE = ("pysldl.decoding", "pysldl.neighbors", "pysldl.ranking", "pysldl.estimator.calibration")
+WHOLE = (
+    *("pysldl.decoding", "pysldl.neighbors", "pysldl.ranking", "pysldl.estimator.calibration"),
+    "pysldl.preprocessing.vocabulary",
+)
 PARAMETERS = {"normalize", "device", "memory_limit", "fit_intercept"}
 ONLY_TO_LEARN = {"training_features_", "training_labels_", "normal_equations_"}
 

@@ -22,6 +22,7 @@ CLASSES = {
         *("BlendDecoder", "FeatureNeighborDecoder", "JointNeighborDecoder"),
         *("LinearReadout", "NeighborDecoder"),
     ),
+    "pysldl.preprocessing.vocabulary": ("Vocabulary",),
     "pysldl.neighbors": ("ExactIndex", "FaissIndex"),
     "pysldl.neighbors.inverted_index": ("InvertedIndex",),
     "pysldl.ranking": ("LinearRanker", "TreeReranker"),
