@@ -23,7 +23,7 @@ LINKS = ("broader", "related")
 class Concept:
     """One entry of a vocabulary.
 
-    Attributes
+    Parameters
     ----------
     identifier : str
         A URI, or any other text that never changes.
