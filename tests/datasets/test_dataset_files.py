@@ -47,7 +47,7 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 def test_texts_without_labels(tmp_path: Path, name: str, content: str) -> None:
     path = tmp_path / name
     path.write_bytes(content.encode())
-    assert read_texts(path) == ["one", "two"]
+    assert read_texts(path).texts == ["one", "two"]
 
 
 @pytest.mark.parametrize(

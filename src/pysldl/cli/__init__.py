@@ -37,9 +37,11 @@ app = App(
 # Each is the function of that name in the module of that name, which imports what is heavy only when it runs.
 COMMANDS = (
     "demo",
+    "split",
     "fit",
     "update",
     "predict",
+    "explain",
     "evaluate",
     "inspect",
     "serve",

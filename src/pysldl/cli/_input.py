@@ -52,12 +52,12 @@ class Reading:
     input_format : str
         auto, npz, xc, arff, svmlight, jsonl or csv; auto detects from extension and first line.
     text : str, optional
-        Field or column that holds the text (default: text).
+        Field or column that holds the text (default: text); several, such as title,abstract, are joined.
     labels : str, optional
         Field or column that holds the labels (default: labels); for ARFF, MULAN's XML file or MEKA's number.
     read : list of str, optional
         Any other option of the format's reader as key=value: `--read separator='|'`, `--read delimiter=tab`,
-        `--read zero_based=true`.
+        `--read header=false`, `--read encoding=latin-1`, `--read id=record`, `--read zero_based=true`.
     """
 
     data_dir: Path | None = None

@@ -1,5 +1,6 @@
-"""A model folder and a data set side by side, their columns matched by name."""
+"""A model folder and a data set side by side, their columns matched by name; rows to predict labels for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -8,14 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.cli._input import STANDARD_INPUT, Reading, choose_rows, local_file, read_data
 from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError
 from pysldl.persistence import Manifest, load_model, read_manifest
 
-__all__ = ["Features", "Model", "Truth", "Unseen", "open_model"]
+__all__ = ["Features", "Model", "Truth", "UnlabeledRows", "Unseen", "open_model", "read_unlabeled"]
 
 Features = Literal["auto", "raw", "tfidf"]
 Unseen = Literal["keep", "drop"]
+OF_LABELED_FILES = ("labels", "split", "separator", "name")  # of no concern where only texts are read
+OF_TEXT_FILES = ("text", "delimiter", "header", "encoding", "id", "title")
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,43 @@ class Model:
 def open_model(path: Path) -> Model:
     """Load a model folder."""
     return Model(path, read_manifest(path), load_model(path))
+
+
+@dataclass(frozen=True)
+class UnlabeledRows:
+    """Rows to predict labels for, as the model takes them, and what identifies them."""
+
+    X: Any
+    ids: Sequence[str] | None
+    titles: Sequence[str] | None
+
+    def __len__(self) -> int:
+        return len(self.X) if isinstance(self.X, list) else int(self.X.shape[0])
+
+
+def read_unlabeled(
+    opened: Model, data: str, split: str | None, features: Features, reading: Reading | None
+) -> UnlabeledRows:
+    """What the model should predict labels for: features, or texts, which may come without labels."""
+    from pysldl.datasets.text import read_texts
+
+    is_file = data == STANDARD_INPUT or Path(data).is_file()
+    if opened.takes_texts and is_file and split is None:
+        reading = reading or Reading()
+        with local_file(data) as path:
+            found = read_texts(path, format=reading.input_format, **_text_options(reading, data))
+        return UnlabeledRows(found.texts, found.ids, found.titles)
+    dataset, _ = choose_rows(read_data(data, reading, n_features=opened.classifier.n_features_in_), split)
+    return UnlabeledRows(opened.rows_of(dataset, features), dataset.ids, dataset.titles)
+
+
+def _text_options(reading: Reading, data: str) -> dict[str, Any]:
+    """Those of the options of ``--read`` that concern texts; others than those of a labeled file are refused."""
+    options = reading.options()
+    unknown = [name for name in options if name not in (*OF_TEXT_FILES, *OF_LABELED_FILES)]
+    if unknown:
+        raise DataError(f"--read {unknown[0]}: {data} is read for its texts, which takes no such option.")
+    return {name: value for name, value in options.items() if name in OF_TEXT_FILES}
 
 
 def _numbered(n: int) -> NDArray[np.str_]:

@@ -4,28 +4,29 @@ import csv
 import io
 import json as json_format
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
-from pysldl.cli._input import STANDARD_INPUT, Data, Reading, choose_rows, local_file, read_data
+from pysldl.cli._input import STANDARD_INPUT, Data, Reading
 from pysldl.cli._output import console, print_json
-from pysldl.exceptions import DataError
+from pysldl.exceptions import DataError, MissingDependencyError
 
 if TYPE_CHECKING:
-    from pysldl.cli._model import Features, Model
+    from pysldl.cli._model import Model, UnlabeledRows
 
 __all__ = ["predict"]
 
 USUAL_K = 5
 K_WITH_THRESHOLD = 100
-OF_LABELED_FILES = ("labels", "split", "separator", "name")  # of no concern where only texts are read
 
 
 class Row(NamedTuple):
-    """The labels of one row, best first."""
+    """The labels of one row, best first, and what identifies the row in its file."""
 
     number: int
+    id: str | None
+    title: str | None
     columns: list[int]
     names: list[str]
     scores: list[float]
@@ -40,7 +41,7 @@ def predict(
     threshold: float | Literal["learned"] | None = None,
     proba: bool = False,
     out: Path | None = None,
-    format: Literal["jsonl", "csv", "xc"] | None = None,
+    format: Literal["jsonl", "csv", "tsv", "parquet", "xc"] | None = None,
     split: str | None = None,
     features: Literal["auto", "raw", "tfidf"] = "auto",
     reading: Reading | None = None,
@@ -51,7 +52,8 @@ def predict(
     Examples: `sldl predict chess stackex-chess --k 3 --out labels.csv`,
     `echo "a text to label" | sldl predict posts`
 
-    A model of texts takes JSON lines, CSV or one text a line; labels in the file are ignored.
+    A model of texts takes JSON lines, CSV or one text a line; labels in the file are ignored. Where rows have an id or
+    a title (fields of these names, or those of `--read id=NAME` and `--read title=NAME`), the predictions carry them.
 
     Parameters
     ----------
@@ -67,9 +69,10 @@ def predict(
         Give calibrated probabilities instead of scores.
     out : Path, optional
         File to write, atomically. Default: standard output.
-    format : {"jsonl", "csv", "xc"}, optional
-        A JSON object a row; a table of row, rank, label and score; or the repository's score file, with columns in
-        place of names. Default: by the suffix of --out (.jsonl, .ndjson, .csv); jsonl on standard output.
+    format : {"jsonl", "csv", "tsv", "parquet", "xc"}, optional
+        A JSON object a row; a table of row, rank, label and score, with commas or tabs; Parquet, with lists of labels
+        and scores; or the repository's score file, with columns in place of names. Default: by the suffix of --out
+        (.jsonl, .ndjson, .csv, .tsv, .parquet); jsonl on standard output.
     split : str, optional
         Only the rows of this split.
     features : {"auto", "raw", "tfidf"}
@@ -78,19 +81,18 @@ def predict(
     json : bool
         Print one JSON object: the predictions, or with --out a summary.
     """
-    from pysldl._utils.files import open_atomic
-    from pysldl.cli._model import open_model
+    from pysldl.cli._model import open_model, read_unlabeled
 
     written_as = format or _format_of(out)
+    if written_as == "parquet" and out is None:
+        raise DataError("--format parquet: a table of bytes, which needs a file: give --out FILE.")
     opened = open_model(model)
     limit = k if k is not None else USUAL_K if threshold is None else K_WITH_THRESHOLD
     cut = _threshold(opened, threshold, proba)
-    rows = list(_predict(opened, _rows(opened, data, split, features, reading), limit, cut, proba))
+    rows = list(_predict(opened, read_unlabeled(opened, data, split, features, reading), limit, cut, proba))
     kind = "probabilities" if proba else "scores"
-    lines = _LINES[written_as](rows, kind, len(opened.classifier.label_names_))
     if out is not None:
-        with open_atomic(out) as stream:
-            stream.writelines(line.encode() for line in lines)
+        _write(out, written_as, rows, kind, len(opened.classifier.label_names_))
         summary = {"model": str(model), "out": str(out), "format": written_as, "rows": len(rows)}
         summary["labels"] = sum(len(row.names) for row in rows)
         if json:
@@ -100,8 +102,18 @@ def predict(
     elif json:
         print_json({"model": str(model), "predictions": [_as_json(row, kind) for row in rows]})
     else:
-        sys.stdout.writelines(lines)
+        sys.stdout.writelines(_LINES[written_as](rows, kind, len(opened.classifier.label_names_)))
     return 0
+
+
+def _write(out: Path, written_as: str, rows: list[Row], kind: str, n_labels: int) -> None:
+    from pysldl._utils.files import open_atomic
+
+    with open_atomic(out) as stream:
+        if written_as == "parquet":
+            _write_parquet(stream, rows, kind)
+        else:
+            stream.writelines(line.encode() for line in _LINES[written_as](rows, kind, n_labels))
 
 
 def _format_of(out: Path | None) -> str:
@@ -109,33 +121,10 @@ def _format_of(out: Path | None) -> str:
     suffix = "" if out is None else out.suffix.lower()
     if suffix not in _FORMAT_OF_SUFFIX:
         raise DataError(
-            f"--out {out}: files ending in {suffix} have no format of their own; pass --format jsonl or csv."
+            f"--out {out}: files ending in {suffix} have no format of their own; pass --format jsonl, csv, tsv or "
+            "parquet."
         )
     return _FORMAT_OF_SUFFIX[suffix]
-
-
-def _rows(opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None) -> Any:
-    """What the model shall predict for: features, or texts, which may come without labels."""
-    from pysldl.datasets.text import read_texts
-
-    is_file = data == STANDARD_INPUT or Path(data).is_file()
-    if opened.takes_texts and is_file and split is None:
-        reading = reading or Reading()
-        with local_file(data) as path:
-            return read_texts(
-                path, text=reading.text or "text", format=reading.input_format, **_reading_options(reading, data)
-            )
-    dataset = read_data(data, reading, n_features=opened.classifier.n_features_in_)
-    return opened.rows_of(choose_rows(dataset, split)[0], features)
-
-
-def _reading_options(reading: Reading, data: str) -> dict[str, Any]:
-    """Those of the options of ``--read`` that concern texts; others than those of a labeled file are refused."""
-    options = reading.options()
-    unknown = [name for name in options if name not in ("text", "delimiter", *OF_LABELED_FILES)]
-    if unknown:
-        raise DataError(f"--read {unknown[0]}: {data} is read for its texts, which takes no such option.")
-    return {"delimiter": options["delimiter"]} if "delimiter" in options else {}
 
 
 def _threshold(opened: "Model", threshold: float | Literal["learned"] | None, proba: bool) -> float:
@@ -150,31 +139,63 @@ def _threshold(opened: "Model", threshold: float | Literal["learned"] | None, pr
     return float(calibration.probability(learned)) if proba else learned
 
 
-def _predict(opened: "Model", rows: Any, k: int, threshold: float, proba: bool) -> Iterator[Row]:
-    labels, scores = opened.classifier.predict_topk(rows, k, proba=proba)
+def _predict(opened: "Model", rows: "UnlabeledRows", k: int, threshold: float, proba: bool) -> Iterator[Row]:
+    labels, scores = opened.classifier.predict_topk(rows.X, k, proba=proba)
     names = opened.classifier.label_names_
     kept = (labels >= 0) & (scores >= threshold)
     for number in range(len(labels)):
         columns = labels[number][kept[number]].tolist()
-        yield Row(number, columns, [str(names[c]) for c in columns], scores[number][kept[number]].tolist())
+        id, title = (None if parts is None else parts[number] for parts in (rows.ids, rows.titles))
+        found = scores[number][kept[number]].tolist()
+        yield Row(number, id, title, columns, [str(names[c]) for c in columns], found)
+
+
+def _identity(row: Row) -> dict[str, Any]:
+    """The number of a row, and its id and title where it has them."""
+    found = {"row": row.number, "id": row.id, "title": row.title}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _as_json(row: Row, kind: str) -> dict[str, Any]:
-    return {"row": row.number, "labels": row.names, kind: [_short(score) for score in row.scores]}
+    return _identity(row) | {"labels": row.names, kind: [_short(score) for score in row.scores]}
 
 
 def _json_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
     return (json_format.dumps(_as_json(row, kind), ensure_ascii=False) + "\n" for row in rows)
 
 
-def _csv_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
+def _csv_lines(rows: list[Row], kind: str, n_labels: int, delimiter: str = ",") -> Iterator[str]:
     written = io.StringIO()
-    table = csv.writer(written, lineterminator="\n")
-    table.writerow(("row", "rank", "label", "probability" if kind == "probabilities" else "score"))
+    table = csv.writer(written, lineterminator="\n", delimiter=delimiter)
+    known = list(_identity(rows[0])) if rows else ["row"]
+    table.writerow((*known, "rank", "label", "probability" if kind == "probabilities" else "score"))
     for row in rows:
         for rank, (name, score) in enumerate(zip(row.names, row.scores, strict=True), start=1):
-            table.writerow((row.number, rank, name, _short(score)))
+            table.writerow((*_identity(row).values(), rank, name, _short(score)))
     yield written.getvalue()
+
+
+def _tsv_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
+    return _csv_lines(rows, kind, n_labels, "\t")
+
+
+def _write_parquet(stream: BinaryIO, rows: list[Row], kind: str) -> None:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingDependencyError(
+            'Parquet files need pyarrow, which is not installed: pip install "pysldl[arrow]".'
+        ) from None
+    strings, numbers = pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float32())
+    types = {"row": pyarrow.int64(), "id": pyarrow.string(), "title": pyarrow.string()}
+    known = list(_identity(rows[0])) if rows else ["row"]
+    columns = {name: pyarrow.array([_identity(row)[name] for row in rows], types[name]) for name in known}
+    columns |= {
+        "labels": pyarrow.array([row.names for row in rows], strings),
+        kind: pyarrow.array([row.scores for row in rows], numbers),
+    }
+    parquet.write_table(pyarrow.table(columns), stream)
 
 
 def _xc_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
@@ -188,5 +209,17 @@ def _short(score: float) -> float:
     return float(f"{score:.6g}")
 
 
-_FORMAT_OF_SUFFIX = {"": "jsonl", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
-_LINES = {"jsonl": _json_lines, "csv": _csv_lines, "xc": _xc_lines}
+_FORMAT_OF_SUFFIX = {
+    "": "jsonl",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+_LINES: dict[str, Callable[[list[Row], str, int], Iterator[str]]] = {
+    "jsonl": _json_lines,
+    "csv": _csv_lines,
+    "tsv": _tsv_lines,
+    "xc": _xc_lines,
+}

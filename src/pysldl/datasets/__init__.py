@@ -1,4 +1,4 @@
-"""Data sets: a reader a file format, a catalog, stratified folds, and synthetic data."""
+"""Data sets: a reader a file format, a catalog, stratified folds and splits, and synthetic data."""
 
 from pysldl.datasets.arff import read_arff
 from pysldl.datasets.catalog import (
@@ -12,10 +12,10 @@ from pysldl.datasets.catalog import (
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.npz import read_npz, write_npz
 from pysldl.datasets.readers import read_dataset
-from pysldl.datasets.splits import stratified_folds
+from pysldl.datasets.splits import stratified_folds, stratified_split
 from pysldl.datasets.svmlight import read_svmlight
 from pysldl.datasets.synthetic import SyntheticDataset, make_asymmetric_multilabel
-from pysldl.datasets.text import read_csv, read_jsonl
+from pysldl.datasets.text import read_csv, read_jsonl, write_csv, write_jsonl
 from pysldl.datasets.vocabularies import read_vocabulary
 from pysldl.datasets.xc import read_xc, write_xc
 from pysldl.preprocessing.vocabulary import Concept, Vocabulary
@@ -41,6 +41,9 @@ __all__ = [
     "read_vocabulary",
     "read_xc",
     "stratified_folds",
+    "stratified_split",
+    "write_csv",
+    "write_jsonl",
     "write_npz",
     "write_xc",
 ]

@@ -15,6 +15,8 @@ from pysldl.preprocessing.text import default_vectorizer
 
 __all__ = ["Dataset"]
 
+PARTS_OF_ROWS = ("texts", "ids", "titles")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
@@ -42,6 +44,8 @@ class Dataset:
         Inverse document frequencies of raw term counts: see :meth:`tfidf`.
     texts : sequence of str of length n_samples, optional
         The raw texts.
+    ids, titles : sequences of str of length n_samples, optional
+        What identifies a row, for programs and for people; empty where a row has none.
 
     Examples
     --------
@@ -58,14 +62,17 @@ class Dataset:
     splits: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
     idf: NDArray[np.float32] | None = None
     texts: Sequence[str] | None = None
+    ids: Sequence[str] | None = None
+    titles: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         tidy: dict[str, Any] = {
             "X": None if self.X is None else _tidy_features(self.X, self.name),
             "feature_names": None if self.feature_names is None else _as_names(self.feature_names),
             "idf": None if self.idf is None else np.asarray(self.idf, dtype=np.float32),
-            "texts": None if self.texts is None else list(self.texts),
         }
+        for key in PARTS_OF_ROWS:
+            tidy[key] = None if getattr(self, key) is None else list(getattr(self, key))
         try:
             tidy["Y"] = as_indicator(self.Y)
             tidy["label_names"] = check_label_names(self.label_names, tidy["Y"].shape[1])
@@ -80,7 +87,9 @@ class Dataset:
     def _check_lengths(self) -> None:
         if self.X is None and self.texts is None:
             raise DataError(f"data set {self.name!r} has neither X nor texts: give one of them.")
-        expected: list[tuple[str, Any, int, str]] = [("texts", self.texts, self.n_samples, "rows in Y")]
+        expected: list[tuple[str, Any, int, str]] = [
+            (key, getattr(self, key), self.n_samples, "rows in Y") for key in PARTS_OF_ROWS
+        ]
         if self.X is not None:
             expected += [
                 ("X", range(self.X.shape[0]), self.n_samples, "rows in Y"),
@@ -128,13 +137,13 @@ class Dataset:
                 raise DataError(f"the row mask has shape {chosen.shape}, expected ({self.n_samples},).")
             chosen = np.flatnonzero(chosen)
         chosen = _tidy_split("rows", chosen, self.n_samples, self.name)
-        return replace(
-            self,
-            X=None if self.X is None else self.X[chosen],
-            Y=self.Y[chosen],
-            texts=None if self.texts is None else [self.texts[row] for row in chosen],
-            splits={},
-        )
+        changed: dict[str, Any] = {"Y": self.Y[chosen], "splits": {}}
+        if self.X is not None:
+            changed["X"] = self.X[chosen]
+        for key in PARTS_OF_ROWS:
+            values = getattr(self, key)
+            changed[key] = None if values is None else [values[row] for row in chosen]
+        return replace(self, **changed)
 
     def split(self, name: str) -> Self:
         """The rows of one standard split, such as ``"train"``."""

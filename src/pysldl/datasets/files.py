@@ -1,11 +1,12 @@
-"""Opening the files of a data set: clear errors, gzip unpacked, UTF-8 checked."""
+"""Opening the files of a data set: clear errors, gzip unpacked, encodings checked."""
 
+import codecs
 import gzip
 import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import TextIOWrapper
+from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
@@ -44,10 +45,29 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def open_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """The text of a UTF-8 file (a byte order mark is skipped), unpacked like :func:`open_binary`."""
-    with open_binary(path) as stream:
+def open_text(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[TextIO]:
+    """The text of a file, unpacked like :func:`open_binary`.
+
+    Parameters
+    ----------
+    path : path
+    encoding : str, optional
+        Default: UTF-8 (a byte order mark is skipped), or UTF-16 where the file begins with its byte order mark.
+    """
+    if encoding is not None:
         try:
-            yield TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+            codecs.lookup(str(encoding))
+        except LookupError:
+            raise DataError(
+                f"{path}: there is no encoding {encoding!r}; common ones are utf-8, utf-16, latin-1 and cp1252."
+            ) from None
+    with open_binary(path) as stream:
+        if encoding is None:
+            marked = cast(BufferedReader, stream).peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+            encoding = "utf-16" if marked else "utf-8-sig"
+        try:
+            yield TextIOWrapper(stream, encoding=encoding, newline="")
         except UnicodeDecodeError as error:
-            raise DataError(f"{path}: is not UTF-8 text ({error.reason} at byte {error.start}).") from error
+            what = "UTF-8" if encoding == "utf-8-sig" else encoding
+            advice = " Name its encoding, as in encoding='latin-1' (in the shell: --read encoding=latin-1)."
+            raise DataError(f"{path}: is not {what} text ({error.reason} at byte {error.start}).{advice}") from error

@@ -51,6 +51,8 @@ def read_npz(path: str | os.PathLike[str], name: str | None = None) -> Dataset:
         feature_names=arrays.get("feature_names"),
         splits={key.removesuffix(SPLIT_SUFFIX): rows for key, rows in arrays.items() if key.endswith(SPLIT_SUFFIX)},
         idf=arrays.get("idf"),
+        ids=_texts(arrays.get("ids")),
+        titles=_texts(arrays.get("titles")),
     )
 
 
@@ -81,8 +83,15 @@ def write_npz(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     for key in ("feature_names", "idf"):
         if getattr(dataset, key) is not None:
             arrays[key] = getattr(dataset, key)
+    for key in ("ids", "titles"):
+        if getattr(dataset, key) is not None:
+            arrays[key] = np.array(getattr(dataset, key), dtype=np.str_)
     with open_atomic(path) as stream:
         np.savez_compressed(stream, **arrays)
+
+
+def _texts(array: NDArray[Any] | None) -> list[str] | None:
+    return None if array is None else [str(value) for value in array.ravel().tolist()]
 
 
 def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:

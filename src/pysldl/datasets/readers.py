@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ READERS: dict[str, Callable[..., Dataset]] = {
 FORMAT_OF_SUFFIX = {
     ".npz": "npz",
     ".arff": "arff",
+    ".json": "jsonl",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".svm": "svmlight",
@@ -46,7 +48,7 @@ def read_dataset(path: str | os.PathLike[str], format: str = "auto", **options: 
     path : path
         Text formats may be packed as ``.gz``.
     format : {"auto", "npz", "xc", "arff", "svmlight", "jsonl", "csv"}
-        "auto" goes by the suffix, and by the first line where that does not say it.
+        "auto" detects it from the suffix, and from the first line where that does not say it.
     **options
         Passed on to the format's reader, for example ``labels="emotions.xml"`` or ``test_path=...``.
     """
@@ -59,7 +61,9 @@ def read_dataset(path: str | os.PathLike[str], format: str = "auto", **options: 
     except TypeError as error:
         if "unexpected keyword argument" not in str(error):
             raise
-        raise DataError(f"{path}: the {format} format does not take these options ({error}).") from error
+        known = [name for name in signature(READERS[format]).parameters if name != "path"]
+        unknown = next(name for name in options if name not in known)
+        raise DataError(f"{path}: unknown option {unknown!r}; {format} accepts {', '.join(known)}.") from error
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
@@ -77,10 +81,11 @@ def detect_format(path: str | os.PathLike[str]) -> str:
         return "xc"
     if first_line.lower().startswith(("@relation", "%")):
         return "arff"
-    if first_line.startswith("{"):
+    if first_line.startswith(("{", "[")):
         return "jsonl"
     if ":" in first_line and "\0" not in first_line and "\ufffd" not in first_line:
         return "svmlight"
     raise DataError(
-        f"{path}: its format cannot be told from the name or the first line; say format= one of {', '.join(READERS)}."
+        f"{path}: its format cannot be told from the name or the first line; use format= (in the shell: "
+        f"--input-format) with one of {', '.join(READERS)}."
     )

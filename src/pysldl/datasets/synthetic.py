@@ -21,7 +21,7 @@ class SyntheticDataset(Dataset):
 
     Parameters
     ----------
-    name, X, Y, label_names, feature_names, splits, idf, texts : object
+    name, X, Y, label_names, feature_names, splits, idf, texts, ids, titles : object
         As in :class:`Dataset`.
     implications : sequence of (child, parent)
         Columns of Y: a row with the child has, but for forgotten labels, the parent as well.
