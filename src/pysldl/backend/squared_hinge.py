@@ -13,6 +13,7 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices, has_numba, primitive
 from pysldl.backend.label_problems import LabelProblems
+from pysldl.backend.workspace import row_parts
 
 __all__ = ["FittedLabels", "as_weights", "fit_squared_hinge", "solve_squared_hinge", "squared_hinge_memory"]
 
@@ -20,6 +21,7 @@ BIAS_CENTER = -0.7  # where the bias is drawn to: a candidate that nothing speak
 BIAS_FREEDOM = 0.1
 # The NumPy form descends for many labels at once: bytes of their weights, and rows of all of them together.
 BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 22
+NORM_ROWS = 1 << 16
 # Knuth's constants of the generator that shuffles the rows, modulo 2**64: the same order with and without numba.
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 HIGH_BITS = np.uint64(33)
@@ -127,9 +129,12 @@ def largest_first(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def squared_norms(X: sparse.csr_array) -> NDArray[np.float32]:
     """Squared length of every row, added up in double precision."""
-    squares = X.data.astype(np.float64) ** 2
-    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    return np.bincount(rows, squares, X.shape[0]).astype(np.float32)
+    lengths = np.empty(X.shape[0], dtype=np.float32)
+    for part in row_parts(X.shape[0], NORM_ROWS):
+        values = X.data[X.indptr[part.start] : X.indptr[part.stop]].astype(np.float64)
+        rows = np.repeat(np.arange(part.stop - part.start), np.diff(X.indptr[part.start : part.stop + 1]))
+        lengths[part] = np.bincount(rows, values**2, part.stop - part.start)
+    return lengths
 
 
 def as_weights(

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,27 @@ from pysldl.preprocessing.labels import (
 from pysldl.preprocessing.text import as_texts, default_vectorizer
 from pysldl.preprocessing.vocabulary import Vocabulary
 
-__all__ = ["BaseLabelClassifier"]
+__all__ = ["BaseLabelClassifier", "TrainingRows"]
+
+
+class TrainingRows(NamedTuple):
+    """Checked rows to learn from, as :meth:`BaseLabelClassifier.fit` makes them of what it is given.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        Finite, float32 or float64.
+    labels : EncodedLabels
+        The label indicator and what its columns are called.
+    feature_names : ndarray of shape (n_features,) or None
+    vectorizer : TfidfVectorizer or None
+        Fitted, where the rows are texts.
+    """
+
+    X: Any
+    labels: EncodedLabels
+    feature_names: NDArray[Any] | None = None
+    vectorizer: Any = None
 
 
 class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
@@ -123,6 +143,12 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         encoded = self._encoded_labels(y, label_names, vocabulary)
         X = self._features(X, reset=True)
         check_consistent_length(X, encoded.Y)
+        self._take_training_rows(TrainingRows(X, encoded, self._named_features(X, feature_names), self.vectorizer_))
+        return X, encoded.Y
+
+    def _take_training_rows(self, rows: TrainingRows) -> None:
+        """Set what is known of checked rows before anything is learned."""
+        encoded = rows.labels
         n_samples, n_labels = encoded.Y.shape
         if n_samples < 2:
             raise DataError(f"n_samples={n_samples}: the model learns from rows near each other and needs at least 2.")
@@ -132,7 +158,9 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         self.target_kind_ = encoded.kind
         self.n_samples_ = n_samples
         self.label_counts_ = np.bincount(encoded.Y.indices, minlength=n_labels)
-        self.feature_names_ = self._named_features(X, feature_names)
+        self.n_features_in_ = int(rows.X.shape[1])
+        self.feature_names_ = rows.feature_names
+        self.vectorizer_ = rows.vectorizer
         self.calibration_ = None
         unseen = np.flatnonzero(self.label_counts_ == 0)
         if unseen.size:
@@ -142,9 +170,8 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
                 f"{unseen.size} of {n_labels} labels occur in no training row and will never be predicted: "
                 f"{some}{more}.",
                 SLDLWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return X, encoded.Y
 
     def _encoded_labels(
         self, y: Any, label_names: Sequence[str] | None, vocabulary: Vocabulary | None
@@ -293,7 +320,8 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
                 vectorizer = self.vectorizer if self.vectorizer is not None else default_vectorizer()
                 self.vectorizer_ = clone(vectorizer)
                 try:
-                    X = self.vectorizer_.fit_transform(texts)
+                    # What fit_transform gives has other last bits than what transform gives for the same texts.
+                    X = self.vectorizer_.fit(texts).transform(texts)
                 except ValueError as error:
                     raise DataError(f"The texts give no features: {error}") from error
             elif getattr(self, "vectorizer_", None) is None:

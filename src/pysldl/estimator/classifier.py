@@ -17,14 +17,17 @@ from sklearn.utils._param_validation import HasMethods
 from pysldl._utils.available_if import available_if
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, progress_callback
+from pysldl._utils.validation import validate_parameters
 from pysldl.backend.device import use_device
+from pysldl.backend.row_norms import l2_normalize
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.backend.topk import top_k
+from pysldl.backend.workspace import Workspace, row_parts
 from pysldl.decoding import NeighborDecoder
 from pysldl.decoding.base import CodedRows, Decoder
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
-from pysldl.estimator.base import BaseLabelClassifier
+from pysldl.estimator.base import BaseLabelClassifier, TrainingRows
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.online import OnlineLearning
 from pysldl.estimator.predictor import why_no_codes
@@ -41,6 +44,7 @@ __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
 ENOUGH_CALIBRATION_ROWS = 2000
+SCALED_ROWS = 1 << 16  # scaled at a time
 DEFAULT_STAGES: dict[str, Any] = {
     "embedding": GaussianLabelEmbedding,
     "mapping": RidgeMapping,
@@ -209,12 +213,31 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             What the labels are, see :func:`pysldl.datasets.read_vocabulary`. Labels may then be given by identifier,
             notation or name, and are called by their preferred names.
         """
-        X, Y = self._check_training_rows(X, y, label_names, feature_names, vocabulary)
+        return self._fit_stages(
+            *self._check_training_rows(X, y, label_names, feature_names, vocabulary), Workspace()
+        )
+
+    def fit_prepared(self, rows: TrainingRows, workspace: Workspace) -> Self:
+        """Fit to rows that were checked and encoded elsewhere, in a workspace that may reach beyond this process.
+
+        The model is that of :meth:`fit` for the same rows, bit for bit.
+
+        Parameters
+        ----------
+        rows : TrainingRows
+            As :meth:`fit` would make them; its arrays may lie on a disk.
+        workspace : Workspace
+        """
+        validate_parameters(self)
+        self._take_training_rows(rows)
+        return self._fit_stages(rows.X, rows.labels.Y, workspace)
+
+    def _fit_stages(self, X: Any, Y: sparse.csr_array, workspace: Workspace) -> Self:
         rng = check_random_state(self.random_state)
         calibrates = self.calibrate and self.target_kind_ != "classes"
         with use_device(self.device), fixed_order_blas():
             self._make_stages(X, Y, rng)
-            X = self._fit_scaling(X)
+            X = self._fit_scaling(X, workspace)
             tunes = self.decoder_.needs_tuning
             shuffled = tunes or (calibrates and self.ranker_ is None)
             order = rng.permutation(X.shape[0]) if shuffled else np.empty(0, np.intp)
@@ -231,7 +254,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
                 self.decoder_.tune(self._left_out_codes(codes, Z, held), held, codes)
             self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
             if self.ranker_ is not None:
-                self._fit_ranker(X, codes, Z, Y, rng)
+                self._fit_ranker(X, codes, Z, Y, rng, workspace)
                 scores = self._fit_reranker(Y)
                 if calibrates:
                     self.calibration_ = ScoreCalibration().fit(scores, Y[self.ranker_.held_rows_])
@@ -260,7 +283,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         for stage, needed in estimate.items():
             require_memory(needed, f"The {stage} stage for {Y.shape[1]} labels", LESS_MEMORY[stage], self.memory_limit)
 
-    def _fit_scaling(self, X: Any) -> Any:
+    def _fit_scaling(self, X: Any, workspace: Workspace) -> Any:
         """Learn means and scales of the features, if they are to be standardized; the rows as the stages take them."""
         self.feature_means_ = self.feature_scales_ = None
         if self.standardize or (self.standardize is None and is_mostly_dense(X)):
@@ -271,7 +294,14 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
                 self.memory_limit,
             )
             self.feature_means_, self.feature_scales_ = column_scales(X)
-        return self._scaled(X)
+        if not sparse.issparse(X) or self.feature_means_ is not None or not self.normalize:
+            return self._scaled(X)
+        parts = row_parts(X.shape[0], SCALED_ROWS)
+        if all(workspace.map("scaling", _has_unit_rows, parts, X)):
+            return X
+        data = workspace.empty(X.nnz, X.dtype)
+        workspace.map("scaling", _put_unit_rows, parts, X, data)
+        return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
     def _fit_codes(self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None) -> Any:
         """Fit embedding and mapping; returns the targets of the training rows, (n_samples, n_components)."""
@@ -292,15 +322,22 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             return CodedRows(self.mapping_.leave_one_out(own.codes, Z[rows], rows), own.features)
         return self.mapping_.leave_one_out(own, Z[rows], rows)
 
-    def _fit_ranker(self, X: Any, codes: Any, Z: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> None:
+    def _fit_ranker(
+        self,
+        X: Any,
+        codes: Any,
+        Z: Any,
+        Y: sparse.csr_array,
+        rng: np.random.RandomState,
+        workspace: Workspace,
+    ) -> None:
         """Train the ranker on the candidates that every training row gets while it is left out."""
         self.ranker_.check_parameters()
         left_out = codes if Z is None else self._left_out_codes(codes, Z, np.arange(X.shape[0]))
         shape = (Y.shape[0], min(self.ranker_.n_candidates, Y.shape[1]))
-        labels, votes = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32)
-        rows = np.arange(shape[0])
-        for part in gen_batches(len(rows), self._rows_at_once()):
-            labels[part], votes[part] = self.decoder_.loo_candidates(left_out[part], rows[part], codes, Y, shape[1])
+        labels, votes = workspace.empty(shape, np.int32), workspace.empty(shape, np.float32)
+        parts = row_parts(shape[0], self._rows_at_once())
+        workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, labels, votes)
         held_out = None if self.reranker_ is None else self.reranker_.held_out
         self.ranker_.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng, held_out)
 
@@ -499,6 +536,30 @@ def _seeded(stage: Any, rng: np.random.RandomState) -> Any:
     if "random_state" in fresh.get_params(deep=False) and fresh.random_state is None:
         fresh.set_params(random_state=seed)
     return fresh
+
+
+def _has_unit_rows(part: slice, X: sparse.csr_array) -> bool:
+    rows = X[part]
+    return l2_normalize(rows) is rows
+
+
+def _put_unit_rows(part: slice, X: sparse.csr_array, data: NDArray[Any]) -> None:
+    """Scale some rows to length 1; the scaled values go to their places in ``data``."""
+    data[X.indptr[part.start] : X.indptr[part.stop]] = l2_normalize(X[part]).data
+
+
+def _put_candidates(
+    part: slice,
+    decoder: Decoder,
+    left_out: Any,
+    codes: Any,
+    Y: sparse.csr_array,
+    labels: NDArray[np.int32],
+    votes: NDArray[np.float32],
+) -> None:
+    """Find the candidates of some training rows while they are left out."""
+    rows = np.arange(part.start, part.stop)
+    labels[part], votes[part] = decoder.loo_candidates(left_out[part], rows, codes, Y, labels.shape[1])
 
 
 def _n_nonzeros(X: Any) -> int:

@@ -1,0 +1,69 @@
+"""Where a fit keeps what grows with the rows, and who does the work that can be cut into parts."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["Workspace", "row_parts"]
+
+T = TypeVar("T")
+
+
+class Workspace:
+    """The memory and the cores of one process; :class:`pysldl.dask.workspace.DaskWorkspace` has those of a cluster.
+
+    A stage writes its long loops once, as a function of a part and of arrays that all parts share. What comes out may
+    depend on the parts, but never on who does them or in which order, so that a fit on a cluster has the bits of a
+    local one.
+
+    Attributes
+    ----------
+    n_shards : int
+        Into how many parts work over labels is to be cut, whose results do not depend on the cut.
+
+    Examples
+    --------
+    >>> def double(part, values, out):
+    ...     out[part] = 2 * values[part]
+    >>> workspace = Workspace()
+    >>> out = workspace.empty(4, np.int64)
+    >>> workspace.map("doubling", double, row_parts(4, 3), np.arange(4), out)
+    [None, None]
+    >>> out
+    array([0, 2, 4, 6])
+    """
+
+    n_shards: int = 1
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Make an array that parts can write into, each into places of its own."""
+        return np.empty(shape, dtype)
+
+    def map(self, stage: str, function: Callable[..., T], parts: Sequence[Any], *shared: Any) -> list[T]:
+        """``[function(part, *shared) for part in parts]``.
+
+        Parameters
+        ----------
+        stage : str
+            What reports of progress call the work.
+        function : callable
+            Defined at the top of a module. It may run twice for the same part, where a worker was lost.
+        parts : sequence
+            Small: slices of rows, numbers of shards.
+        *shared
+            Arrays, sparse matrices and estimators. Only arrays of :meth:`empty` may be written to.
+        """
+        return [function(part, *shared) for part in parts]
+
+
+def row_parts(n_rows: int, size: int) -> list[slice]:
+    """``range(n_rows)`` in slices of ``size`` rows, the last with what is left.
+
+    Examples
+    --------
+    >>> row_parts(5, 2)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
