@@ -6,6 +6,7 @@ scikit-learn users expect.
 """
 
 __all__ = [
+    "ClusterError",
     "DataError",
     "MemoryLimitError",
     "MissingDependencyError",
@@ -38,6 +39,10 @@ class MemoryLimitError(SLDLError, MemoryError):
 
 class MissingDependencyError(SLDLError, ImportError):
     """A feature that needs an extra which is not installed."""
+
+
+class ClusterError(SLDLError, RuntimeError):
+    """A Dask cluster that cannot be reached, was lost, or cannot do the work."""
 
 
 class SLDLWarning(UserWarning):

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 __all__ = [
+    "at_most_threads",
     "fixed_order_blas",
     "matmul",
     "n_threads",
@@ -96,6 +97,8 @@ def n_threads() -> int:
 
     ``NUMBA_NUM_THREADS`` and ``OMP_NUM_THREADS`` set it; the default is one thread per core.
     """
+    if (most := getattr(_inside, "most", None)) is not None:
+        return int(most)
     numba = sys.modules.get("numba")
     if numba is not None and hasattr(numba, "get_num_threads"):
         return int(numba.get_num_threads())
@@ -103,6 +106,24 @@ def n_threads() -> int:
         if (value := os.environ.get(variable, "")).isdigit():
             return max(1, int(value))
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def at_most_threads(most: int) -> Iterator[None]:
+    """Within the block, in the thread that enters it, the library uses that many threads.
+
+    Examples
+    --------
+    >>> with at_most_threads(1):
+    ...     n_threads()
+    1
+    """
+    before = getattr(_inside, "most", None)
+    _inside.most = most
+    try:
+        yield
+    finally:
+        _inside.most = before
 
 
 def parallel_map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:

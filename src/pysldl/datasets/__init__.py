@@ -11,6 +11,7 @@ from pysldl.datasets.catalog import (
 )
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.npz import read_npz, write_npz
+from pysldl.datasets.parquet import read_parquet, write_parquet
 from pysldl.datasets.readers import read_dataset
 from pysldl.datasets.splits import stratified_folds, stratified_split
 from pysldl.datasets.svmlight import read_svmlight
@@ -37,6 +38,7 @@ __all__ = [
     "read_dataset",
     "read_jsonl",
     "read_npz",
+    "read_parquet",
     "read_svmlight",
     "read_vocabulary",
     "read_xc",
@@ -45,5 +47,6 @@ __all__ = [
     "write_csv",
     "write_jsonl",
     "write_npz",
+    "write_parquet",
     "write_xc",
 ]

@@ -10,6 +10,7 @@ from pysldl.datasets.arff import read_arff
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_binary, require_file
 from pysldl.datasets.npz import read_npz
+from pysldl.datasets.parquet import ARROW_SUFFIXES, is_arrow_path, read_parquet
 from pysldl.datasets.svmlight import read_svmlight
 from pysldl.datasets.text import read_csv, read_jsonl
 from pysldl.datasets.xc import is_xc_header, read_xc
@@ -24,6 +25,7 @@ READERS: dict[str, Callable[..., Dataset]] = {
     "svmlight": read_svmlight,
     "jsonl": read_jsonl,
     "csv": read_csv,
+    "parquet": read_parquet,
 }
 
 FORMAT_OF_SUFFIX = {
@@ -37,6 +39,7 @@ FORMAT_OF_SUFFIX = {
     ".svmlight": "svmlight",
     ".csv": "csv",
     ".tsv": "csv",
+    **dict.fromkeys(ARROW_SUFFIXES, "parquet"),
 }
 
 
@@ -46,8 +49,8 @@ def read_dataset(path: str | os.PathLike[str], format: str = "auto", **options: 
     Parameters
     ----------
     path : path
-        Text formats may be packed as ``.gz``.
-    format : {"auto", "npz", "xc", "arff", "svmlight", "jsonl", "csv"}
+        Text formats may be packed as ``.gz``. Parquet and Arrow may be a folder of files, or a pattern for them.
+    format : {"auto", "npz", "xc", "arff", "svmlight", "jsonl", "csv", "parquet"}
         "auto" detects it from the suffix, and from the first line where that does not say it.
     **options
         Passed on to the format's reader, for example ``labels="emotions.xml"`` or ``test_path=...``.
@@ -68,6 +71,8 @@ def read_dataset(path: str | os.PathLike[str], format: str = "auto", **options: 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
     """The format of a file, by its suffix or else its first line."""
+    if is_arrow_path(path):
+        return "parquet"
     path = require_file(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in FORMAT_OF_SUFFIX:

@@ -178,9 +178,10 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     ) -> EncodedLabels:
         """Labels of the training rows, under the names of the vocabulary if there is one."""
         encoded = encode_labels(y, label_names)
-        self.vocabulary_, self.label_ids_, self.label_targets_ = vocabulary, None, None
+        self._forget_vocabulary()
         if vocabulary is None:
             return encoded
+        self.vocabulary_ = vocabulary
         if encoded.kind == "classes":
             raise DataError("vocabulary needs rows with label names or an indicator, but y holds one class per row.")
         encoded, identifiers = identify_labels(encoded, vocabulary)
@@ -194,6 +195,9 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
                 stacklevel=5,
             )
         return encoded
+
+    def _forget_vocabulary(self) -> None:
+        self.vocabulary_ = self.label_ids_ = self.label_targets_ = None
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return nDCG@5 of the ranking; accuracy where the model was fitted on one class per row.

@@ -213,9 +213,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             What the labels are, see :func:`pysldl.datasets.read_vocabulary`. Labels may then be given by identifier,
             notation or name, and are called by their preferred names.
         """
-        return self._fit_stages(
-            *self._check_training_rows(X, y, label_names, feature_names, vocabulary), Workspace()
-        )
+        return self._fit_stages(*self._check_training_rows(X, y, label_names, feature_names, vocabulary), Workspace())
 
     def fit_prepared(self, rows: TrainingRows, workspace: Workspace) -> Self:
         """Fit to rows that were checked and encoded elsewhere, in a workspace that may reach beyond this process.
@@ -229,6 +227,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         workspace : Workspace
         """
         validate_parameters(self)
+        self._forget_vocabulary()
         self._take_training_rows(rows)
         return self._fit_stages(rows.X, rows.labels.Y, workspace)
 

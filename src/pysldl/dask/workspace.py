@@ -1,0 +1,96 @@
+"""The workspace of a cluster: arrays are files that all workers see, parts are Dask tasks."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from numpy.typing import DTypeLike, NDArray
+
+from pysldl._utils.memory import available_memory
+from pysldl._utils.progress import Progress, ProgressCallback
+from pysldl.backend.threads import at_most_threads
+from pysldl.backend.workspace import Workspace
+from pysldl.dask.cluster import clear_errors, n_workers
+from pysldl.dask.transport import dumps, loads, new_array, release_pages
+
+__all__ = ["DaskWorkspace"]
+
+SHARDS_PER_WORKER = 4
+MOST_RESIDENT = 0.5  # of a worker's budget, before it gives mapped pages back
+
+T = TypeVar("T")
+_unpacked: dict[str, Any] = {}  # what the tasks of the present stage share, on a worker
+
+
+class DaskWorkspace(Workspace):
+    """Parts run on the workers of a Dask cluster; arrays lie in a folder that the client and all workers see.
+
+    A worker that is lost loses nothing but the part it was at, which another one does again: it writes the same bytes
+    to the same place.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    folder : str
+        Emptied by whoever made it.
+    progress : callable, optional
+    """
+
+    def __init__(self, client: Any, folder: str, progress: ProgressCallback | None = None) -> None:
+        self.client = client
+        self.folder = folder
+        self.progress = progress
+        self.n_shards = SHARDS_PER_WORKER * n_workers(client)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Make a file of zeros as an array."""
+        return new_array(self.folder, shape, dtype)
+
+    def map(self, stage: str, function: Callable[..., T], parts: Sequence[Any], *shared: Any) -> list[T]:
+        """``[function(part, *shared) for part in parts]``, done by the workers; large results are mapped files."""
+        token = f"{stage}-{secrets.token_hex(8)}"
+        with clear_errors(self.client, stage):
+            # A task of its own, and not scattered: what is scattered is lost with the worker that has it.
+            payload = self.client.submit(bytes, dumps(shared, self.folder), key=f"pysldl-shared-{token}", pure=False)
+            futures = [
+                self.client.submit(
+                    _run, function, part, payload, token, self.folder, key=f"pysldl-{token}-{number}", pure=False
+                )
+                for number, part in enumerate(parts)
+            ]
+            return [loads(data) for data in self.gather(stage, futures)]
+
+    def gather(self, stage: str, futures: list[Any]) -> list[Any]:
+        """Results of tasks in their order, with a report after each; the first error is raised."""
+        from distributed import as_completed
+
+        results: dict[str, Any] = {}
+        try:
+            for done, (future, result) in enumerate(as_completed(futures, with_results=True), start=1):
+                results[future.key] = result
+                if self.progress is not None:
+                    self.progress(Progress(stage, done, len(futures)))
+        except BaseException:
+            self.client.cancel(futures, force=True)
+            raise
+        return [results[future.key] for future in futures]
+
+
+def _run(function: Callable[..., Any], part: Any, payload: bytes, token: str, folder: str) -> bytes:
+    """One part, on a worker."""
+    from distributed import get_worker
+
+    if token not in _unpacked:
+        _unpacked.clear()
+        _unpacked[token] = loads(payload)
+    with at_most_threads(1):  # Dask gives every core of a worker a task
+        result = dumps(function(part, *_unpacked[token]), folder)
+    release_when_large(get_worker())
+    return result
+
+
+def release_when_large(worker: Any) -> None:
+    """Give mapped pages back where the process has grown to half of its budget."""
+    limit = worker.memory_manager.memory_limit or available_memory()
+    if limit and worker.monitor.get_process_memory() > MOST_RESIDENT * limit:
+        release_pages()
