@@ -1,5 +1,5 @@
 # Everything runs in .venv, which the first target builds from constraints.txt. The suites that need an environment of
-# their own (test-core, test-bounds, test-wheel) make a fresh one below build/venvs.
+# their own (test-core, test-bounds, test-wheel, test-annif) make a fresh one below build/venvs.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
@@ -22,7 +22,11 @@ BOUNDS_TESTS := tests/datasets tests/decoding tests/metrics tests/neighbors test
 WHEEL_TESTS := tests/persistence tests/inspection \
   $(shell find tests -name test_cli_golden_path.py -o -name test_catalog.py -o -name test_serve_api.py -o -name test_stats.py)
 
-.PHONY: help demo documents test test-machines test-core test-bounds test-wheel coverage lint types clean
+# The core of the library under the versions of NumPy, SciPy, scikit-learn and Starlette that Annif pins.
+ANNIF_TESTS := tests/annif tests/datasets tests/persistence tests/preprocessing \
+  $(shell find tests -name test_concepts.py -o -name test_cli_golden_path.py -o -name test_serve_api.py)
+
+.PHONY: help demo documents test test-machines test-core test-bounds test-wheel test-annif coverage lint types clean
 
 help:                   ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -66,6 +70,11 @@ test-wheel: $(READY)    ## build sdist and wheel, and test the installed wheel i
 	cd $(VENVS) && wheel/bin/python -c "import pysldl; assert 'site-packages' in pysldl.__file__, pysldl.__file__"
 	$(VENVS)/wheel/bin/python $(PYTEST) $(WHEEL_TESTS)
 	$(VENVS)/wheel/bin/sldl demo
+
+test-annif:             ## our backend in the installed Annif, and the core with the versions that Annif pins
+	$(PYTHON) -m venv --clear $(VENVS)/annif
+	$(VENVS)/annif/bin/python -m pip install --quiet $(TEST_TOOLS) omikuji --editable ".[annif,fast,serve,skos]"
+	$(VENVS)/annif/bin/python $(PYTEST) -W ignore::DeprecationWarning $(ANNIF_TESTS)
 
 coverage: $(READY)      ## the share of lines that the tests run, a package a line
 	$(BIN)/python $(PYTEST) --cov=pysldl --cov-report=

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from blocks import comparison, embedding, figures, machines, readme, reproduction, speed
+from blocks import comparison, embedding, figures, machines, readme, reproduction, speed, vocabularies
 from blocks.evidence import Evidence
 from blocks.text import wrapped
 from pysldl._utils.files import write_atomically
@@ -58,6 +58,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "machines": machines.agreement,
     "gpu-agreement": machines.gpu_agreement,
     "embedding-digests": machines.embedding_digests,
+    "annif-eval": vocabularies.annif_eval,
 }
 BLOCK = re.compile(r"<!-- measured: (?P<name>[\w-]+) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
