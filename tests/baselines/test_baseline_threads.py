@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from pysldl.backend.dispatch import has_numba
 from pysldl.baselines import BASELINES, CONTROLS
 from pysldl.exceptions import MissingDependencyError, SLDLWarning
-from pysldl.persistence import save_model
+from pysldl.persistence import current_version, save_model
 
 METHODS = {**BASELINES, **CONTROLS}
 ONE_EPOCH = {"epochs": 1, "device": "cpu"}
@@ -70,7 +70,7 @@ def fitted(name, X, Y):
 def bits(model, X, folder):
     """Every file of the saved model but its manifest, which has the time in it, and what the model predicts."""
     save_model(model, folder)
-    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
+    files = {path.name: path.read_bytes() for path in current_version(folder).iterdir() if path.name != "manifest.json"}
     labels, scores = model.predict_topk(X, 5)
     probabilities = model.predict_proba(X)
     return files | {"labels": labels.tobytes(), "scores": scores.tobytes(), "probabilities": probabilities.tobytes()}

@@ -2,6 +2,7 @@
 
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from pysldl.persistence import current_version
 
 QUICK = ["--preset", "paper", "--set", "embedding.n_steps=5", "--set", "embedding.n_components=4"]
 
@@ -180,15 +183,14 @@ def test_a_place_that_cannot_take_a_model(refused, files, tmp_path, model):
     assert "--overwrite" in refused("fit", files["npz"], "--model", model)
     foreign = tmp_path / "folder"
     foreign.mkdir()
-    assert "is not a model" in refused("fit", files["npz"], "--model", foreign, "--overwrite")
+    (foreign / "thesis.txt").write_text("mine")
+    assert "is not a pysldl model" in refused("fit", files["npz"], "--model", foreign, "--overwrite")
     assert "no such folder" in refused("fit", files["npz"], "--model", tmp_path / "a" / "b")
 
 
 def test_damaged_and_newer_models(refused, model, files, tmp_path):
     copy = tmp_path / "copy"
-    copy.mkdir()
-    for path in model.iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
+    shutil.copytree(current_version(model), copy)
     arrays = copy / "arrays.safetensors"
     arrays.write_bytes(arrays.read_bytes()[:-1])
     assert "damaged" in refused("predict", copy, files["npz"])

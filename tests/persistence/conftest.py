@@ -9,7 +9,7 @@ import pytest
 from pysldl import SLDLClassifier
 from pysldl.decoding import NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding
-from pysldl.persistence import save_model
+from pysldl.persistence import current_version, save_model
 
 
 def small_data() -> tuple[Any, Any]:
@@ -36,6 +36,6 @@ def model() -> SLDLClassifier:
 
 @pytest.fixture
 def folder(model: SLDLClassifier, tmp_path: Path) -> Path:
-    """A good model folder that a test may damage."""
+    """A good version of a model, which a test may damage."""
     save_model(model, tmp_path / "model")
-    return tmp_path / "model"
+    return current_version(tmp_path / "model")

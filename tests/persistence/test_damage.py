@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -47,7 +48,7 @@ def test_a_file_instead_of_a_folder(tmp_path: Path) -> None:
 
 def test_a_foreign_folder(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
-    refused(tmp_path, "not a pysldl model: it has no manifest")
+    refused(tmp_path, r"not a pysldl model: it has no current\.json")
 
 
 @pytest.mark.parametrize("content", ["{}", "[]", '"pysldl-model"', '{"format": "other", "format_version": 1}'])
@@ -62,9 +63,66 @@ def test_a_manifest_that_is_no_json(content: bytes, folder: Path) -> None:
     refused(folder, "not valid JSON")
 
 
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 4000], ids=["empty", "cut", "binary", "deep"])
+def test_a_pointer_that_is_no_json(content: bytes, folder: Path) -> None:
+    pointer = folder.parents[1] / "current.json"
+    pointer.write_bytes(content)
+    refused(folder.parents[1], "current.json: is not valid JSON")
+
+
+def test_one_flipped_bit_in_the_pointer(folder: Path) -> None:
+    pointer = folder.parents[1] / "current.json"
+    data = pointer.read_bytes()
+    for position in range(len(data)):
+        flipped = bytearray(data)
+        flipped[position] ^= 1
+        pointer.write_bytes(flipped)
+        with pytest.raises(ModelFormatError):
+            load_model(folder.parents[1])
+    pointer.write_bytes(data)
+    load_model(folder.parents[1])
+
+
+@pytest.mark.parametrize("name", ["../../other", "/etc", "0123456789abcdeg", "0123456789ABCDEF", 7, None])
+def test_a_pointer_leads_to_a_version_and_nowhere_else(name: Any, folder: Path) -> None:
+    pointer = folder.parents[1] / "current.json"
+    pointer.write_text(json.dumps(json.loads(pointer.read_text()) | {"current": name}, indent=1) + "\n")
+    refused(folder.parents[1], "does not name a version")
+
+
+def test_a_pointer_to_a_version_that_is_not_there(folder: Path) -> None:
+    shutil.rmtree(folder)
+    refused(folder.parents[1], r"manifest\.json: is missing")
+
+
+def test_a_pointer_of_a_newer_format_says_what_to_install(folder: Path) -> None:
+    content = {"format": "pysldl-model", "format_version": 99, "required_library": "7.2.0"}
+    (folder.parents[1] / "current.json").write_text(json.dumps(content))
+    refused(folder.parents[1], "format 99.*Install pysldl 7.2.0 or newer")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+@pytest.mark.parametrize("name", ["manifest.json", "arrays.safetensors", "labels.json", "../../current.json"])
+@pytest.mark.timeout(20)
+def test_a_pipe_or_a_device_in_place_of_a_file_is_not_opened(name: str, folder: Path) -> None:
+    path = folder / name
+    path.unlink()
+    os.mkfifo(path)
+    refused(folder.parents[1], "not a regular file")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    refused(folder.parents[1], "not a regular file")
+
+
+def test_a_manifest_of_any_length_is_not_read(folder: Path) -> None:
+    with (folder / "manifest.json").open("ab") as stream:
+        stream.truncate(10**12)  # a file with a hole, which takes no space
+    refused(folder, "so it is no manifest")
+
+
 def test_a_manifest_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").mkdir()
-    refused(tmp_path, "cannot be read")
+    refused(tmp_path, "not a regular file")
 
 
 def test_a_newer_format_says_what_to_install(folder: Path) -> None:
@@ -76,7 +134,7 @@ def test_a_newer_format_says_what_to_install(folder: Path) -> None:
         read_manifest(folder)
 
 
-@pytest.mark.parametrize("version", [1, 0, -1, "2", None, 1.5, True, [2]])
+@pytest.mark.parametrize("version", [2, 1, 0, -1, "3", None, 1.5, True, [3]])
 def test_any_other_format_says_to_fit_again(version: Any, folder: Path) -> None:
     edit(folder, lambda content: content.update(format_version=version))
     refused(folder, "format .*Fit it again")

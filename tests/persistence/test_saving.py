@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,8 +16,7 @@ import pytest
 from pysldl import SLDLClassifier
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import DataError
-from pysldl.persistence import folder as folders
-from pysldl.persistence import load_model, save_model, saving
+from pysldl.persistence import current_version, load_model, lock_model, save_model, saving, versions
 
 needs_posix = pytest.mark.skipif(os.name != "posix", reason="uses limits and signals of POSIX systems")
 
@@ -55,27 +55,90 @@ def test_a_loaded_model_can_be_saved_over_itself(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_what_is_no_model_is_never_replaced(overwrite: bool, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
+def test_what_is_no_model_is_never_touched(overwrite: bool, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "manifest.json").write_text("{}")
-    for name in ("empty", "thesis"):
-        with pytest.raises(DataError, match="not a pysldl model"):
-            save_model(numbered(1), tmp_path / name, overwrite=overwrite)
+    with pytest.raises(DataError, match="not a pysldl model"):
+        save_model(numbered(1), tmp_path / "thesis", overwrite=overwrite)
     (tmp_path / "file").write_text("hello")
     with pytest.raises(DataError, match="is a file"):
         save_model(numbered(1), tmp_path / "file", overwrite=overwrite)
     assert (tmp_path / "file").read_text() == "hello"
-    assert (tmp_path / "thesis" / "manifest.json").read_text() == "{}"
+    assert [entry.name for entry in (tmp_path / "thesis").iterdir()] == ["manifest.json"]
 
 
-def test_a_model_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
+def test_an_empty_folder_takes_a_model_and_notes_beside_it_stay(tmp_path: Path) -> None:
     path = tmp_path / "model"
+    path.mkdir()
     save_model(numbered(1), path)
     (path / "notes.txt").write_text("dear diary")
-    with pytest.raises(DataError, match=r"notes\.txt"):
-        save_model(numbered(2), path, overwrite=True)
-    assert number_of(path) == 1
+    (path / "versions" / "mine").mkdir()
+    save_model(numbered(2), path, overwrite=True)
+    assert number_of(path) == 2
+    assert (path / "notes.txt").read_text() == "dear diary" and (path / "versions" / "mine").is_dir()
+
+
+def test_versions_lie_beside_each_other_until_the_next_save(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    seen = []
+    for number in range(4):
+        save_model(numbered(number), path, overwrite=True)
+        seen.append(current_version(path))
+    assert sorted(entry.name for entry in (path / "versions").iterdir()) == sorted(v.name for v in seen[-2:])
+    assert [number_of(version) for version in seen[-2:]] == [2, 3]
+    with pytest.raises(DataError, match="not a pysldl model"):  # a version is not a place to save to
+        save_model(numbered(9), seen[-1], overwrite=True)
+
+
+def test_a_model_is_saved_only_over_the_version_it_comes_from(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    save_model(numbered(1), path)
+    first = current_version(path).name
+    save_model(numbered(2), path, overwrite=True, expected_version=first)
+    with pytest.raises(DataError, match="replaced by another process"):
+        save_model(numbered(3), path, overwrite=True, expected_version=first)
+    assert number_of(path) == 2
+
+
+def test_a_writer_waits_for_another_and_then_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model"
+    save_model(numbered(1), path)
+    outcome: list[str] = []
+
+    def save() -> None:
+        try:
+            with lock_model(path, wait=0.2):
+                outcome.append("got it")
+        except DataError as error:
+            outcome.append(str(error))
+
+    with lock_model(path), lock_model(path):  # a thread may take it twice
+        other = threading.Thread(target=save)
+        other.start()
+        other.join()
+    assert "is being written by another process" in outcome[0]
+    save()
+    assert outcome[1] == "got it"
+
+
+def test_a_link_that_is_turned_leads_to_the_other_model(tmp_path: Path) -> None:
+    save_model(numbered(1), tmp_path / "first")
+    save_model(numbered(2), tmp_path / "second")
+    link = tmp_path / "link"
+    link.symlink_to("first")
+    before = current_version(link)
+    link.unlink()
+    link.symlink_to("second")
+    assert current_version(link) != before and number_of(link) == 2
+
+
+def test_a_model_copied_over_another_leaves_its_versions_alone(tmp_path: Path) -> None:
+    save_model(numbered(1), tmp_path / "model")
+    save_model(numbered(2), tmp_path / "new")
+    loaded = load_model(tmp_path / "model")
+    shutil.copytree(tmp_path / "new", tmp_path / "model", dirs_exist_ok=True)
+    assert number_of(tmp_path / "model") == 2
+    assert np.unique(loaded.components_).tolist() == [1]
 
 
 def test_a_missing_parent_folder_is_named(tmp_path: Path) -> None:
@@ -108,43 +171,31 @@ def test_too_little_space_is_refused_before_writing(tmp_path: Path, monkeypatch:
     assert number_of(tmp_path / "model") == 1
 
 
-@pytest.mark.parametrize("step", ["mkdir", "write", "fsync", "put_in_place", "first rename", "second rename"])
+@pytest.mark.parametrize("step", ["mkdir", "write", "fsync", "rename"])
 @pytest.mark.parametrize("replacing", [True, False])
 def test_any_step_may_fail(step: str, replacing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model"
     if replacing:
         save_model(numbered(1), path)
-    rename = Path.rename
-    renames = 0
 
     def fail(*args: Any, **options: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device")
-
-    def fail_second(source: Path, target: Path) -> Path:
-        nonlocal renames
-        renames += 1
-        if renames == (2 if replacing else 1):
-            fail()
-        return rename(source, target)
 
     match step:
         case "mkdir":
             monkeypatch.setattr(Path, "mkdir", fail)
         case "write":
-            monkeypatch.setattr(folders.HashedFile, "write", fail)
+            monkeypatch.setattr(versions.HashedFile, "write", fail)
         case "fsync":
             monkeypatch.setattr(os, "fsync", fail)
-        case "put_in_place":
-            monkeypatch.setattr(saving, "put_in_place", fail)
-        case "first rename":
-            monkeypatch.setattr(Path, "rename", fail)
-        case "second rename":
-            monkeypatch.setattr(Path, "rename", fail_second)
+        case "rename":
+            monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(DataError, match=r"No space left on device.*needs .* are free\. Nothing was changed"):
         save_model(numbered(2), path, overwrite=True)
     monkeypatch.undo()
     if replacing:
         assert number_of(path) == 1
+        assert len(list((path / "versions").iterdir())) == 1
     assert [entry.name for entry in tmp_path.iterdir()] == (["model"] if replacing else [])
 
 
@@ -198,10 +249,21 @@ def test_a_write_that_really_fails(tmp_path: Path) -> None:
 
 
 @needs_posix
-def test_killed_at_every_step(tmp_path: Path) -> None:
-    """SIGKILL before the n-th change to the file system, for every n: the old model or the new one is there, whole."""
-    script = """
-        CHANGES = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree"}
+@pytest.mark.parametrize("through_a_link", [False, True])
+@pytest.mark.parametrize("replacing", [False, True])
+def test_killed_at_every_step(through_a_link: bool, replacing: bool, tmp_path: Path) -> None:
+    """SIGKILL before the n-th change to the file system, for every n: the old model or the new one is there, whole.
+
+    The next save goes through without a word, and leaves nothing of what the killed one wrote.
+    """
+    script = f"""
+        import shutil
+        from pysldl.persistence import current_version
+        CHANGES = {{"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree"}}
+        real = path.with_name("real") if {through_a_link} else path
+        if {through_a_link}:
+            real.mkdir()
+            path.symlink_to("real")
 
         def save_and_die(step):
             count = 0
@@ -212,39 +274,35 @@ def test_killed_at_every_step(tmp_path: Path) -> None:
                     if count == step:
                         os.kill(os.getpid(), signal.SIGKILL)
             sys.addaudithook(hook)
-            save_model(numbered(2), path, overwrite=True)
+            save_model(numbered(2), path, overwrite={replacing})
 
         for step in range(1, 100):
-            save_model(numbered(1), path, overwrite=path.exists() or step > 1)
+            for entry in real.iterdir() if real.exists() else ():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            if {replacing}:
+                save_model(numbered(1), path)
             child = os.fork()
             if child == 0:
                 save_and_die(step)
                 os._exit(0)
             _, status = os.waitpid(child, 0)
-            print(number_of(path), int(path.exists()), status)
+            found = number_of(path) if (path / "current.json").exists() else 0
+            save_model(numbered(3), path, overwrite=found > 0)
+            left = {{str(entry.relative_to(real)) for entry in real.rglob("*") if entry.parent != real / "versions"}}
+            versions = len(list((real / "versions").iterdir()))
+            assert number_of(path) == 3
+            left = {{name for name in left if not name.startswith("versions/")}}
+            assert left == {{"lock", "current.json", "versions"}}
+            print(found, versions, status)
             if status == 0:
                 break
     """
     lines = [tuple(map(int, line.split())) for line in run(script, tmp_path).splitlines()]
     found = [number for number, _, _ in lines]
     assert found == sorted(found), "once the new model is there, it stays"
-    assert found[0] == 1
-    assert lines[-1] == (2, 1, 0)
-    assert all(status == 9 for _, _, status in lines[:-1])
-    assert any(not exists for _, exists, _ in lines), "the moment between the two renames was among the steps"
-    assert number_of(tmp_path / "model") == 2
-
-
-def test_the_model_put_aside_by_a_killed_save_is_not_lost(tmp_path: Path) -> None:
-    path = tmp_path / "model"
-    save_model(numbered(1), path)
-    path.rename(folders._previous(path))
-    assert number_of(path) == 1
-    with pytest.raises(DataError, match="overwrite=True"):
-        save_model(numbered(2), path)
-    save_model(numbered(2), path, overwrite=True)
-    assert number_of(path) == 2
-    assert [entry.name for entry in tmp_path.iterdir()] == ["model"]
+    assert set(found) == ({1, 2} if replacing else {0, 2})
+    assert all(versions == (1 if number == 0 else 2) for number, versions, _ in lines)
+    assert lines[-1][2] == 0 and all(status == 9 for _, _, status in lines[:-1])
 
 
 @pytest.mark.parametrize("verify", [True, False])

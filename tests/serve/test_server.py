@@ -85,14 +85,14 @@ def test_every_answer_belongs_to_one_version_and_none_fails(
 def test_a_damaged_or_missing_version_is_not_served(serve: Callable[..., Service], own_model: Path) -> None:
     service = serve(own_model, "--workers", "1")
     before = service.get("/health").document
-    manifest = own_model / "manifest.json"
-    whole = manifest.read_bytes()
-    manifest.write_bytes(whole[:200])
+    pointer = own_model / "current.json"
+    whole = pointer.read_bytes()
+    pointer.write_bytes(whole[:50])
     wait_until(lambda: service.get("/health").document["problem"] is not None)
     during = service.get("/health").document
     assert during["version"] == before["version"] and "damaged" in during["problem"]
     assert service.post("/v1/predict", {"input": TEXT}).status == 200
-    manifest.write_bytes(whole)
+    pointer.write_bytes(whole)
     wait_until(lambda: service.get("/health").document["problem"] is None)
     assert "sldl_reload_failures_total 1" in service.get("/metrics").body.decode()
     shutil.rmtree(own_model)

@@ -1,20 +1,30 @@
-"""Files that are written whole or not at all, and plain file names."""
+"""Files that are written whole or not at all, files that are safe to open, and plain file names."""
 
+import errno
 import os
-import tempfile
+import re
+import secrets
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
+from pysldl._utils.locks import try_lock
 from pysldl.exceptions import DataError
 
-__all__ = ["open_atomic", "slug", "write_atomically"]
+__all__ = ["open_atomic", "open_regular", "slug", "sync_folder", "write_atomically"]
+
+_TOKEN = 8  # hexadecimal digits that tell temporary files of the same name apart
 
 
 @contextmanager
 def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a temporary file beside ``path`` that takes its place when the block ends without an error.
+
+    The content is on the disk before the name is, so that neither a killed process nor a loss of power leaves half a
+    file. What earlier processes that were killed left beside ``path`` is removed.
 
     Parameters
     ----------
@@ -35,20 +45,75 @@ def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise DataError(f"{path}: is a directory, but a file is to be written.")
     temporary: Path | None = None
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        temporary = Path(name)
-        with os.fdopen(handle, "wb") as stream:
+        _remove_leftovers(path)
+        temporary, stream = _new_temporary(path)
+        with stream:
             yield stream
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes files private
-        temporary.replace(path)
+            stream.flush()
+            os.fsync(stream.fileno())
+            if os.name == "nt":  # which does not rename open files
+                stream.close()
+            temporary.replace(path)
+        sync_folder(path.parent)
     except BaseException as error:
         if temporary is not None:
-            temporary.unlink(missing_ok=True)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise DataError(f"{path}: cannot be written ({error.strerror or error}).") from error
         raise
+
+
+def _new_temporary(path: Path) -> tuple[Path, BinaryIO]:
+    """Return a new file beside ``path``, locked, so that other writers do not take it for a leftover."""
+    while True:
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(_TOKEN // 2)}.part")
+        stream = temporary.open("xb")
+        if try_lock(stream.fileno()) and temporary.exists():
+            return temporary, stream
+        stream.close()  # another writer removed it before it was locked
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove temporary files of ``path`` that no living process holds."""
+    pattern = re.compile(re.escape(f".{path.name}.") + rf"[0-9a-f]{{{_TOKEN}}}\.part")
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            if pattern.fullmatch(entry.name):
+                with suppress(OSError), open_regular(Path(entry.path)) as stream:
+                    if try_lock(stream.fileno()):
+                        Path(entry.path).unlink()
+
+
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
+    """Open a file for reading, if it is one: a pipe or a device in its place could block for ever.
+
+    Raises
+    ------
+    OSError
+        It is no regular file, or cannot be opened.
+    """
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    handle = os.open(path, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):  # put there after the first look
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, on systems that can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_atomically(path: Path, content: str | bytes) -> Path:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.names import name_array
 from pysldl.cli._input import STANDARD_INPUT, Reading, choose_rows, local_file, read_data
 from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError
-from pysldl.persistence import Manifest, load_model, read_manifest
+from pysldl.persistence import Manifest, load_model, read_current, read_manifest
 
 __all__ = ["Features", "Model", "Truth", "UnlabeledRows", "Unseen", "open_model", "read_unlabeled"]
 
@@ -35,9 +36,10 @@ class Truth:
 
 @dataclass(frozen=True)
 class Model:
-    """A loaded model with its manifest."""
+    """A loaded version of a model, with its manifest."""
 
     path: Path
+    version: str
     manifest: Manifest
     classifier: Any
 
@@ -126,7 +128,7 @@ class Model:
 
 def open_model(path: Path) -> Model:
     """Load a model folder."""
-    return Model(path, read_manifest(path), load_model(path))
+    return read_current(path, lambda version: Model(path, version.name, read_manifest(version), load_model(version)))
 
 
 @dataclass(frozen=True)
@@ -166,5 +168,5 @@ def _text_options(reading: Reading, data: str) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in OF_TEXT_FILES}
 
 
-def _numbered(n: int) -> NDArray[np.str_]:
-    return np.arange(n).astype(np.str_)
+def _numbered(n: int) -> NDArray[np.object_]:
+    return name_array(range(n))

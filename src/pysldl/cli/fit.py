@@ -118,13 +118,12 @@ def fit(
 
 def _check_target(model: Path, overwrite: bool) -> None:
     """Refuse before the work what could not be saved after it."""
-    if model.exists() and not overwrite:
+    from pysldl.persistence.versions import check_target
+
+    target = model.resolve()
+    if check_target(target, overwrite=True) is not None and not overwrite:
         raise DataError(f"{model}: exists already. Pass --overwrite to replace a model, or choose another folder.")
-    if model.exists() and not (model / "manifest.json").is_file():
-        raise DataError(f"{model}: exists and is not a model, so it is not replaced. Choose another folder.")
-    parent = model.resolve().parent
-    if not parent.is_dir():
-        raise DataError(f"{parent}: no such folder to write the model {model.name} into.")
+    parent = target if target.exists() else target.parent
     if not os.access(parent, os.W_OK):
         raise DataError(f"{parent}: no permission to write the model {model.name} into it.")
 

@@ -1,11 +1,11 @@
 """`sldl update`: add rows to a model, or take some out, and replace its folder."""
 
-import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pysldl._utils.names import name_array
 from pysldl.cli._input import Data, Reading, choose_rows, parse_ranges, read_data
 from pysldl.cli._output import console, facts, print_json
 from pysldl.exceptions import DataError
@@ -35,8 +35,8 @@ def update(
 
     Examples: `sldl update posts new-posts.jsonl`, `sldl update posts --remove 17,100-120 --keep posts-before`
 
-    The model must have been fitted with `--set online=true`. The new version takes the folder's name by two
-    renames: `load_model` finds the old one or the new one, whole, at every moment.
+    The model must have been fitted with `--set online=true`. The new version becomes the current one in one step:
+    `load_model` finds the old one or the new one, whole, at every moment. Two updates of one model wait for each other.
 
     Parameters
     ----------
@@ -57,13 +57,32 @@ def update(
     json : bool
         Print one JSON object.
     """
-    from pysldl.cli._model import open_model
-    from pysldl.persistence import save_model
+    from pysldl.persistence import lock_model, read_manifest
 
     if data is None and remove is None:
         raise DataError("There is nothing to do: give DATA to add rows from, or --remove with rows to take out.")
     if keep is not None and keep.exists():
         raise DataError(f"{keep}: exists already. Choose another folder for the old version.")
+    manifest = read_manifest(model)
+    dataset = None if data is None else read_data(data, reading, n_features=manifest.n_features)
+    with lock_model(model):  # from reading to saving, so that no other update comes in between
+        done = _update(model, dataset, remove, split, features, keep)
+    _report(*done, keep, json)
+    return 0
+
+
+def _update(
+    model: Path,
+    dataset: "Dataset | None",
+    remove: str | None,
+    split: str | None,
+    features: "Features",
+    keep: Path | None,
+) -> "tuple[Model, dict[str, Any], list[str], int, float]":
+    """Change and save the model; return it, what was changed, new labels, the number of its version, and seconds."""
+    from pysldl.cli._model import open_model
+    from pysldl.persistence import save_model
+
     opened = open_model(model)
     classifier = opened.classifier
     if not hasattr(classifier, "partial_fit"):
@@ -79,8 +98,7 @@ def update(
         classifier.remove_rows(parse_ranges(remove, "--remove", n_before, "training row"))
     n_removed = n_before - classifier.n_samples_
     name, part = None, None
-    if data is not None:
-        dataset = read_data(data, reading, n_features=classifier.n_features_in_)
+    if dataset is not None:
         rows, part = choose_rows(dataset, split)
         name = dataset.name
         _add(opened, rows, features)
@@ -96,12 +114,10 @@ def update(
     }
     about = opened.manifest.extra
     extra = about | {"n_samples": classifier.n_samples_, "updates": [*about.get("updates", []), change]}
-    _check_unchanged(opened)
     if keep is not None:
-        _copy_aside(model, keep)
-    save_model(classifier, model, extra=extra, overwrite=True)
-    _report(opened, change, new_labels, len(extra["updates"]) + 1, keep, seconds, json)
-    return 0
+        _copy_aside(opened, keep)
+    save_model(classifier, model, extra=extra, overwrite=True, expected_version=opened.version)
+    return opened, change, new_labels, len(extra["updates"]) + 1, seconds
 
 
 def _report(
@@ -109,8 +125,8 @@ def _report(
     change: dict[str, Any],
     new_labels: list[str],
     version: int,
-    previous: Path | None,
     seconds: float,
+    previous: Path | None,
     json: bool,
 ) -> None:
     result = {
@@ -136,11 +152,11 @@ def _add(opened: "Model", rows: "Dataset", features: "Features") -> None:
 
     X: Any = opened.rows_of(rows, features)
     known = opened.classifier.label_names_
-    unnamed = np.array_equal(rows.label_names, np.arange(rows.n_labels).astype(np.str_))
+    unnamed = np.array_equal(rows.label_names, name_array(range(rows.n_labels)))
     if unnamed and len(known) == rows.n_labels:
         opened.classifier.partial_fit(X, rows.Y)
         return
-    if unnamed and not np.array_equal(known, np.arange(len(known)).astype(np.str_)):
+    if unnamed and not np.array_equal(known, name_array(range(len(known)))):
         raise DataError(
             f"{rows.name}: has {rows.n_labels} labels without names, but {opened.path} knows {len(known)} by name."
         )
@@ -151,21 +167,12 @@ def _add(opened: "Model", rows: "Dataset", features: "Features") -> None:
     opened.classifier.partial_fit(X, rows.Y[:, carried], label_names=rows.label_names[carried].tolist())
 
 
-def _check_unchanged(opened: "Model") -> None:
-    """Refuse to replace a version that this one does not come from."""
-    from pysldl.persistence import read_manifest
-
-    if read_manifest(opened.path) != opened.manifest:
-        raise DataError(f"{opened.path}: was replaced by another process meanwhile. Nothing was changed; try again.")
-
-
-def _copy_aside(model: Path, keep: Path) -> None:
+def _copy_aside(opened: "Model", keep: Path) -> None:
     """Copy the old version to ``keep``, whole or not at all."""
-    from pysldl.persistence.folder import put_in_place, temporary_folder
+    from pysldl.persistence import current_version
+    from pysldl.persistence.versions import copy_version
 
     try:
-        with temporary_folder(keep.resolve()) as folder:
-            shutil.copytree(model, folder, dirs_exist_ok=True)
-            put_in_place(folder, keep.resolve())
+        copy_version(current_version(opened.path), keep.resolve())
     except OSError as error:
         raise DataError(f"{keep}: the old version cannot be kept there: {error.strerror or error}.") from error

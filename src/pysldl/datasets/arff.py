@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 from scipy.sparse import csr_array
 
+from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, require_file, stem
 from pysldl.exceptions import DataError
@@ -105,7 +106,7 @@ def read_arff(
         shape=(len(table.indptr) - 1, len(table.attributes)),
     )
     matrix.eliminate_zeros()
-    names = np.array([attribute.name for attribute in table.attributes], dtype=np.str_)
+    names = name_array([attribute.name for attribute in table.attributes])
     features = np.setdiff1d(np.arange(len(names)), columns)
     by_column = matrix.tocsc()
     X = csr_array(by_column[:, features])

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.preprocessing import normalize
 
+from pysldl._utils.names import name_array
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator, check_label_names
 from pysldl.preprocessing.text import default_vectorizer
@@ -57,8 +58,8 @@ class Dataset:
     name: str
     X: Any
     Y: Any
-    label_names: NDArray[np.str_]
-    feature_names: NDArray[np.str_] | None = None
+    label_names: NDArray[np.object_]
+    feature_names: NDArray[np.object_] | None = None
     splits: Mapping[str, NDArray[np.intp]] = field(default_factory=dict)
     idf: NDArray[np.float32] | None = None
     texts: Sequence[str] | None = None
@@ -242,8 +243,8 @@ def _entry(matrix: Any, bad: NDArray[np.bool_]) -> tuple[int, int]:
     return first // matrix.shape[1], first % matrix.shape[1]
 
 
-def _as_names(names: Any) -> NDArray[np.str_]:
-    return np.asarray(names, dtype=np.str_).reshape(-1)
+def _as_names(names: Any) -> NDArray[np.object_]:
+    return name_array(names).reshape(-1)
 
 
 def _tidy_split(key: str, rows: Any, n_samples: int, name: str) -> NDArray[np.intp]:

@@ -3,15 +3,17 @@
 ==================================================  ==============================================
 ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape``  features, CSR
 ``Y_indices``, ``Y_indptr``, ``Y_shape``              label indicator, CSR, every stored value is 1
-``label_names``, ``feature_names``                    unicode; feature names are optional
+``label_names``, ``feature_names``                    bytes of a JSON list, or unicode; feature names are optional
 ``train_idx``, ``valid_idx``, ``test_idx``            row numbers of the splits that exist
 ``idf``                                               only with raw term counts
 ==================================================  ==============================================
 """
 
+import json
 import os
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from pysldl._utils.files import open_atomic
+from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import require_file, stem
 from pysldl.exceptions import DataError
@@ -47,12 +50,12 @@ def read_npz(path: str | os.PathLike[str], name: str | None = None) -> Dataset:
         name or stem(path),
         X=_matrix(arrays, "X", _require(arrays, "X_data", path), path),
         Y=_matrix(arrays, "Y", np.ones(Y_indices.shape, dtype=np.float32), path),
-        label_names=label_names,
-        feature_names=arrays.get("feature_names"),
+        label_names=_names(label_names, path),
+        feature_names=None if "feature_names" not in arrays else _names(arrays["feature_names"], path),
         splits={key.removesuffix(SPLIT_SUFFIX): rows for key, rows in arrays.items() if key.endswith(SPLIT_SUFFIX)},
         idf=arrays.get("idf"),
-        ids=_texts(arrays.get("ids")),
-        titles=_texts(arrays.get("titles")),
+        ids=_texts(arrays.get("ids"), path),
+        titles=_texts(arrays.get("titles"), path),
     )
 
 
@@ -77,21 +80,22 @@ def write_npz(dataset: Dataset, path: str | os.PathLike[str]) -> None:
         "Y_indices": dataset.Y.indices,
         "Y_indptr": dataset.Y.indptr,
         "Y_shape": np.array(dataset.Y.shape, dtype=np.int64),
-        "label_names": dataset.label_names,
+        "label_names": _as_bytes(dataset.label_names),
     }
     arrays |= {key + SPLIT_SUFFIX: rows.astype(np.int32) for key, rows in dataset.splits.items()}
-    for key in ("feature_names", "idf"):
-        if getattr(dataset, key) is not None:
-            arrays[key] = getattr(dataset, key)
+    if dataset.feature_names is not None:
+        arrays["feature_names"] = _as_bytes(dataset.feature_names)
+    if dataset.idf is not None:
+        arrays["idf"] = dataset.idf
     for key in ("ids", "titles"):
         if getattr(dataset, key) is not None:
-            arrays[key] = np.array(getattr(dataset, key), dtype=np.str_)
+            arrays[key] = _as_bytes(getattr(dataset, key))
     with open_atomic(path) as stream:
         np.savez_compressed(stream, **arrays)
 
 
-def _texts(array: NDArray[Any] | None) -> list[str] | None:
-    return None if array is None else [str(value) for value in array.ravel().tolist()]
+def _texts(array: NDArray[Any] | None, path: Path) -> list[str] | None:
+    return None if array is None else name_array(_names(array, path)).ravel().tolist()
 
 
 def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -104,6 +108,24 @@ def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
                 return {key: stored[key] for key in stored.files}
         except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
             raise DataError(f"{path}: the npz file is damaged or holds something else ({error}).") from error
+
+
+def _as_bytes(names: Sequence[str] | NDArray[np.object_]) -> NDArray[np.uint8]:
+    """Names as a JSON list: an array of texts would give each of them the space of the longest."""
+    return np.frombuffer(json.dumps(list(names)).encode(), dtype=np.uint8)
+
+
+def _names(stored: NDArray[Any], path: Path) -> Any:
+    """The names of :func:`_as_bytes`, or an array of texts as other programs write it."""
+    if stored.dtype != np.uint8:
+        return stored
+    try:
+        names = json.loads(stored.tobytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: its names are not a JSON list ({error}).") from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DataError(f"{path}: its names are not a JSON list of texts.")
+    return names
 
 
 def _require(arrays: dict[str, NDArray[Any]], key: str, path: Path) -> NDArray[Any]:

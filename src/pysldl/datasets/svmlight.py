@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
+from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_binary, stem
 from pysldl.exceptions import DataError
@@ -49,7 +50,7 @@ def read_svmlight(
     if not np.isfinite(X.data).all():
         raise DataError(f"{path}{_first_fault(path)}.")
     labels = sorted({label for row in rows for label in row})
-    names = np.array([f"{label:g}" if label % 1 else str(int(label)) for label in labels], dtype=np.str_)
+    names = name_array([f"{label:g}" if label % 1 else str(int(label)) for label in labels])
     name_of = dict(zip(labels, names.tolist(), strict=True))
     Y = indicator_of_names(([name_of[label] for label in row] for row in rows), names)
     return Dataset(name or stem(Path(path)), X, Y, names)

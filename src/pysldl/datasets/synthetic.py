@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.synthetic_vocabulary import Scene, endless_scenes, function_word, phrase
 from pysldl.exceptions import DataError
@@ -135,8 +136,8 @@ def make_asymmetric_multilabel(
         "synthetic",
         X,
         Y,
-        np.array(label_names),
-        feature_names=np.array(feature_names),
+        name_array(label_names),
+        feature_names=name_array(feature_names),
         splits={"train": train, "test": np.sort(shuffled[:n_test])},
         idf=_inverse_document_frequency(X[train]),
         implications=tuple((child, int(parent)) for child, parent in enumerate(parent_of) if parent != child),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pysldl._utils.files import open_atomic
+from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, require_file, stem
 from pysldl.exceptions import DataError
@@ -434,7 +435,7 @@ def _dataset(path: str | os.PathLike[str], records: Iterator[_Record], name: str
     if not found:
         raise DataError(f"{path}: holds no rows.")
     rows = [record.labels for record in found]
-    names = np.array(sorted({label for row in rows for label in row}), dtype=np.str_)
+    names = name_array(sorted({label for row in rows for label in row}))
     if not len(names):
         raise DataError(f"{path}: no row has a label.")
     parts = [record.split for record in found]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from pysldl._utils.files import open_atomic
+from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_binary, stem
 from pysldl.datasets.svmlight import value_fault
@@ -78,7 +79,7 @@ def read_xc(
         rows = np.arange(X.shape[0] + X_test.shape[0])
         splits = {"train": rows[: X.shape[0]], "test": rows[X.shape[0] :]}
         X, Y = vstack([X, X_test], format="csr"), vstack([Y, Y_test], format="csr")
-    return Dataset(name, X, Y, np.arange(Y.shape[1]).astype(np.str_), splits=splits)
+    return Dataset(name, X, Y, name_array(range(Y.shape[1])), splits=splits)
 
 
 def write_xc(dataset: Dataset, path: str | os.PathLike[str]) -> None:

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from pysldl._utils.names import name_array
 from pysldl._utils.progress import ProgressCallback, progress_callback
 from pysldl._utils.validation import validate_parameters
 from pysldl.estimator.concepts import identifiers_of, identify_labels
@@ -185,7 +186,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         if encoded.kind == "classes":
             raise DataError("vocabulary needs rows with label names or an indicator, but y holds one class per row.")
         encoded, identifiers = identify_labels(encoded, vocabulary)
-        self.label_ids_ = np.array(identifiers, dtype=np.str_)
+        self.label_ids_ = name_array(identifiers)
         strangers = [name for name in identifiers if name not in vocabulary]
         if strangers:
             warnings.warn(
@@ -306,7 +307,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         if vocabulary is None or ids is None or len(ids) == len(self.label_names_):
             return
         new = identifiers_of(map(str, self.label_names_[len(ids) :]), vocabulary)
-        self.label_ids_ = np.concatenate([ids, np.array(new, dtype=np.str_)])
+        self.label_ids_ = np.concatenate([ids, name_array(new)])
         if targets is not None:
             own = np.arange(len(ids), len(self.label_names_), dtype=np.int32)
             self.label_targets_ = np.concatenate([targets, own])
@@ -344,7 +345,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
             if self.vectorizer_ is None:
                 return getattr(self, "feature_names_in_", None)
             feature_names = self.vectorizer_.get_feature_names_out()
-        names = np.asarray(feature_names).astype(np.str_)
+        names = name_array(feature_names)
         if names.shape != (X.shape[1],):
             raise DataError(f"feature_names holds {names.size} names, but X has {X.shape[1]} columns.")
         return names
@@ -357,7 +358,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
 
 
 def _with_new(known: NDArray[Any], new: Sequence[str]) -> NDArray[Any]:
-    return np.concatenate([known, np.array(new, dtype=np.str_)]) if new else known
+    return np.concatenate([known, name_array(new)]) if new else known
 
 
 def _are_numbers(names: Sequence[str]) -> bool:

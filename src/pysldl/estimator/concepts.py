@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.names import name_array
 from pysldl.preprocessing.labels import EncodedLabels
 from pysldl.preprocessing.vocabulary import Vocabulary
 
@@ -56,7 +57,7 @@ def identify_labels(encoded: EncodedLabels, vocabulary: Vocabulary) -> tuple[Enc
     Y.sum_duplicates()
     Y.data[:] = 1
     names = [vocabulary.display_name(one) if one in vocabulary else one for one in place]
-    return EncodedLabels(Y, np.array(names, dtype=np.str_), encoded.kind), list(place)
+    return EncodedLabels(Y, name_array(names), encoded.kind), list(place)
 
 
 def identifiers_of(names: Iterable[str], vocabulary: Vocabulary) -> list[str]:
@@ -125,7 +126,7 @@ def renamed_labels(
         unknown=tuple(spelled[c] for c in unknown),
         new=tuple(one for one in vocabulary if one not in column_of and vocabulary.current(one) == one),
     )
-    return np.array(spelled, dtype=np.str_), np.array(current, dtype=np.str_), targets, change
+    return name_array(spelled), name_array(current), targets, change
 
 
 def merge_scores(scores: Any, targets: NDArray[np.int32]) -> Any:

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
 from pysldl._utils.available_if import available_if
+from pysldl._utils.names import name_array
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.decoding.base import CodedRows
@@ -170,7 +171,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
         Y, names = self._matched_labels(y, label_names)
         if names is not None:
             return Y, names
-        numbered = np.arange(Y.shape[1]).astype(np.str_)
+        numbered = name_array(range(Y.shape[1]))
         if Y.shape[1] == len(known):
             return Y, known
         if Y.shape[1] > len(known) and np.array_equal(known, numbered[: len(known)]):

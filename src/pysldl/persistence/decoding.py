@@ -66,8 +66,9 @@ class TreeDecoder:
                 return np.dtype(dtype).type
             case {"kind": "array", "name": name, "order": order}:
                 return self.arrays[name].T if order == "F" else self.arrays[name]
-            case {"kind": "strings", "dtype": dtype, "shape": shape}:
-                return np.array(self._names(node), dtype=dtype).reshape(shape)
+            case {"kind": "strings", "shape": shape}:
+                # Not of a fixed width, which would give every text the space of the longest.
+                return np.array(self._names(node), dtype=object).reshape(shape)
             case {"kind": "csr"}:
                 return self._csr(node)
             case {"kind": "vectorizer", "class": name}:

@@ -144,8 +144,7 @@ class TreeEncoder:
         flat = array.ravel().tolist()
         if not _all_are(str, flat):
             raise _unsupported(array, where, f"an array of {array.dtype}")
-        dtype = "object" if array.dtype.kind == "O" else f"U{array.dtype.itemsize // 4}"
-        return {**self._names(flat, where), "kind": "strings", "dtype": dtype, "shape": list(array.shape)}
+        return {**self._names(flat, where), "kind": "strings", "shape": list(array.shape)}
 
     def _names(self, names: Sequence[str], where: str) -> dict[str, Any]:
         attribute = where.rpartition(".")[2]

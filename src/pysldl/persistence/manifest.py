@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from pysldl._utils.files import open_regular
+from pysldl._utils.memory import format_bytes
 from pysldl.exceptions import ModelFormatError
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "REQUIRED_LIBRARY",
     "FileRecord",
     "Manifest",
+    "check_format",
     "dump_json",
     "load_raw",
     "parse_manifest",
@@ -31,11 +34,12 @@ FORMAT_NAME = "pysldl-model"
 # `tests/persistence/golden` anew, and set REQUIRED_LIBRARY to the release that brings the new version. Once a format is
 # released, its reader stays. A new parameter or fitted attribute of a class does not need it: parameters absent from a
 # folder take their defaults.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 REQUIRED_LIBRARY = "0.1.0"
 
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.safetensors"
+MOST_MANIFEST_BYTES = 64 * 2**20  # long lists lie in files of their own
 _FILE_NAME = re.compile(r"[a-z]+\.(json|safetensors)")
 
 
@@ -140,23 +144,40 @@ def dump_json(content: Any, indent: int | None = None) -> bytes:
 
 
 def load_raw(folder: Path) -> dict[str, Any]:
-    """The JSON of a folder's manifest, once it is known to be one of this format, of whatever version."""
+    """The JSON of the manifest of a version, once it is known to be one of this format, of whatever number."""
     path = folder / MANIFEST
-    if not folder.exists():
-        raise ModelFormatError(f"{folder}: no such model folder.")
-    if not folder.is_dir():
-        raise ModelFormatError(f"{folder}: is a file, but a model is a folder.")
     try:
-        raw = json.loads(path.read_bytes())
+        with open_regular(path) as stream:
+            content = stream.read(MOST_MANIFEST_BYTES + 1)
     except FileNotFoundError as error:
-        raise ModelFormatError(f"{folder}: is not a pysldl model: it has no {MANIFEST}.") from error
+        raise ModelFormatError(f"{path}: is missing: the model is damaged.") from error
     except OSError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}.") from error
+    if len(content) > MOST_MANIFEST_BYTES:
+        raise ModelFormatError(f"{path}: has more than {format_bytes(MOST_MANIFEST_BYTES)}, so it is no manifest.")
+    try:
+        raw = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"{path}: is not valid JSON, so the model is damaged ({error}).") from error
     if not isinstance(raw, dict) or raw.get("format") != FORMAT_NAME:
         raise ModelFormatError(f"{path}: is not the manifest of a pysldl model.")
     return raw
+
+
+def check_format(folder: Path, raw: Mapping[str, Any]) -> None:
+    """Refuse a model of another format with what to do about it; of a newer one, only three keys are relied on."""
+    version = raw.get("format_version")
+    if type(version) is int and version > FORMAT_VERSION:
+        needed = raw.get("required_library", raw.get("library_version"))
+        raise ModelFormatError(
+            f"{folder}: is a model of format {version}, and this library reads format {FORMAT_VERSION}. "
+            f"Install pysldl {str(needed)[:40]} or newer."
+        )
+    if version != FORMAT_VERSION or type(version) is not int:
+        raise ModelFormatError(
+            f"{folder}: is a model of format {str(version)[:40]}, and this library reads format {FORMAT_VERSION}. "
+            "Fit it again."
+        )
 
 
 def parse_manifest(folder: Path, raw: Mapping[str, Any], *, verify: bool) -> Manifest:

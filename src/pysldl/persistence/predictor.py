@@ -39,7 +39,7 @@ def load_predictor(path: str | os.PathLike[str]) -> Any:
     Parameters
     ----------
     path : str or path
-        The model folder.
+        The model folder, or one version of it (:func:`current_version`).
 
     Returns
     -------

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pysldl._utils.memory import format_bytes
-from pysldl.exceptions import DataError, ModelFormatError
+from pysldl.exceptions import DataError
 from pysldl.persistence.encoding import TreeEncoder
-from pysldl.persistence.folder import existing, put_in_place, temporary_folder, write_file
 from pysldl.persistence.manifest import (
     ARRAYS,
     FORMAT_VERSION,
@@ -20,10 +19,10 @@ from pysldl.persistence.manifest import (
     FileRecord,
     Manifest,
     dump_json,
-    load_raw,
     seal,
 )
 from pysldl.persistence.tensors import tensors_size, write_tensors
+from pysldl.persistence.versions import check_target, new_version, write_file
 
 __all__ = ["save_model"]
 
@@ -34,11 +33,13 @@ def save_model(
     *,
     extra: Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    expected_version: str | None = None,
 ) -> None:
     """Write a fitted model into the folder ``path``.
 
-    The folder is written under another name and moved into place when it is whole. If anything fails, a model that was
-    there before is still there.
+    A new version is written beside the present one, and becomes the current one in one step when it is whole. If
+    anything fails, the present version is what it was. It stays until the next save; versions before it are removed.
+    Writers of the same folder wait for each other.
 
     Parameters
     ----------
@@ -49,7 +50,10 @@ def save_model(
     extra : dict, optional
         Anything JSON can hold, for :func:`read_manifest` to give back: where the data came from, its metrics.
     overwrite : bool
-        Replace a model that is there. A folder that holds anything else is never replaced.
+        Replace a model that is there. A folder that is something else is never touched.
+    expected_version : str, optional
+        Name of the version that this model was made from (``current_version(path).name``). Where another one is current
+        by now, the model is not saved, so that nobody's changes are lost.
 
     Raises
     ------
@@ -60,7 +64,7 @@ def save_model(
     from sklearn.utils.validation import check_is_fitted  # not above: reading a model does not wait for it
 
     target = Path(path).resolve()
-    _check_target(target, overwrite)
+    check_target(target, overwrite=overwrite, expected=expected_version)
     encoder = TreeEncoder()
     tree = encoder.estimator(model)
     check_is_fitted(model)
@@ -70,7 +74,7 @@ def save_model(
     try:
         if shutil.disk_usage(target.parent).free < needed:
             raise OSError("there is not enough space")
-        with temporary_folder(target) as folder:
+        with new_version(target, overwrite=overwrite, expected=expected_version) as folder:
             with write_file(folder / ARRAYS) as file:
                 write_tensors(file, encoder.arrays)
             files = {ARRAYS: FileRecord(file.size, file.sha256.hexdigest())}
@@ -80,7 +84,6 @@ def save_model(
                 files[name] = FileRecord(file.size, file.sha256.hexdigest())
             with write_file(folder / MANIFEST) as file:
                 file.write(seal(_manifest(model, tree, files, about)))
-            put_in_place(folder, target)
     except OSError as error:
         raise DataError(
             f"{path}: the model cannot be written: {error.strerror or error}. It needs {format_bytes(needed)}"
@@ -105,26 +108,6 @@ def _manifest(model: Any, tree: dict[str, Any], files: dict[str, FileRecord], ex
         extra=extra,
         tree=tree,
     )
-
-
-def _check_target(target: Path, overwrite: bool) -> None:
-    """Refuse a place where a model may not be put, before any work is done."""
-    if not target.parent.is_dir():
-        raise DataError(f"{target.parent}: no such folder to write the model {target.name} into.")
-    present = existing(target)
-    if not present.exists():
-        return
-    if not present.is_dir():
-        raise DataError(f"{target}: is a file, and a model is a folder: choose another name.")
-    try:
-        known = {MANIFEST, *load_raw(present).get("files", {})}
-    except ModelFormatError as error:
-        raise DataError(f"{target}: exists and is not a pysldl model, so it is not replaced.") from error
-    if not overwrite:
-        raise DataError(f"{target}: there is a model already. Pass overwrite=True to replace it.")
-    foreign = sorted({entry.name for entry in present.iterdir()} - known)
-    if foreign:
-        raise DataError(f"{target}: holds {foreign[0]!r}, which is no part of the model there, so it is not replaced.")
 
 
 def _check_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:

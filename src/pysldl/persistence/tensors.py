@@ -7,6 +7,7 @@ package would copy every array as it reads; a memory map reads only what is used
 import json
 import math
 import mmap
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -14,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl._utils.files import open_regular
 from pysldl.exceptions import ModelFormatError
 
 __all__ = ["can_store", "read_tensors", "tensors_size", "write_tensors"]
@@ -63,8 +65,8 @@ def read_tensors(path: Path, *, mapped: bool) -> dict[str, NDArray[Any]]:
 
     Every offset is checked against the file before it is used.
     """
-    size = path.stat().st_size
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
+        size = os.fstat(stream.fileno()).st_size
         length = int.from_bytes(stream.read(LENGTH_BYTES), "little")
         start = LENGTH_BYTES + length
         if not LENGTH_BYTES < start <= size:

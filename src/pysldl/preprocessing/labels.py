@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.names import name_array
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import NUMBERS, as_column, is_frame, is_missing
 
@@ -73,7 +74,7 @@ def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLa
     rows = as_rows_of_names(Y)
     if rows is not None:
         names = (
-            np.array(sorted({name for row in rows for name in row}), dtype=np.str_)
+            name_array(sorted({name for row in rows for name in row}))
             if label_names is None
             else check_label_names(label_names)
         )
@@ -86,7 +87,7 @@ def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLa
             return _encode_classes(values)
     indicator = as_indicator(Y)
     names = (
-        np.arange(indicator.shape[1]).astype(f"U{len(str(indicator.shape[1] - 1))}")
+        name_array(range(indicator.shape[1]))
         if label_names is None
         else check_label_names(label_names, indicator.shape[1])
     )
@@ -149,7 +150,7 @@ def indicator_of_names(rows: Iterable[Iterable[str]], names: NDArray[Any]) -> sp
 
 def check_label_names(names: Sequence[str] | NDArray[Any], n_labels: int | None = None) -> NDArray[Any]:
     """Names as a string array; a wrong number of them or a name used twice is an error."""
-    array = np.asarray(names).astype(np.str_)
+    array = name_array(names)
     if array.ndim != 1:
         raise DataError(f"label_names must be one list of names, but has {array.ndim} dimensions.")
     if n_labels is not None and len(array) != n_labels:

@@ -13,11 +13,11 @@ from scipy import sparse
 
 from pysldl.backend.single_query import compile_loops
 from pysldl.backend.topk import top_k
-from pysldl.exceptions import DataError, ModelFormatError
+from pysldl.exceptions import DataError
 from pysldl.inspection.label_map import make_map
 from pysldl.inspection.relations import LabelRelation, RelationFinder
 from pysldl.metrics.reliability import by_frequency
-from pysldl.persistence import Manifest, load_predictor, read_manifest
+from pysldl.persistence import Manifest, load_predictor, read_current, read_manifest
 from pysldl.serve import schemas
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.examples import DataExamples, Snippets, stored_snippets
@@ -25,18 +25,12 @@ from pysldl.serve.vocabulary import TextFeatures, text_features
 
 __all__ = ["ServedModel", "open_version"]
 
-ATTEMPTS = 5
 CURVE_POINTS = 400
 
 
 def open_version(path: Path) -> "ServedModel":
-    """Load what is in the folder now, manifest and arrays of the same version."""
-    for _ in range(ATTEMPTS):
-        manifest = read_manifest(path)
-        classifier = load_predictor(path)
-        if read_manifest(path) == manifest:
-            return ServedModel(path.name, manifest, classifier)
-    raise ModelFormatError(f"{path}: was replaced {ATTEMPTS} times while it was being read.")
+    """Load the current version of a model folder, manifest and arrays of the same one."""
+    return read_current(path, lambda version: ServedModel(path.name, read_manifest(version), load_predictor(version)))
 
 
 @dataclass(frozen=True)

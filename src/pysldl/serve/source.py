@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from pysldl.exceptions import DataError
+from pysldl.exceptions import DataError, ModelFormatError
+from pysldl.persistence import current_version
 from pysldl.serve.examples import DataExamples
 from pysldl.serve.served_model import open_version
 from pysldl.serve.telemetry import Telemetry
@@ -15,8 +15,6 @@ from pysldl.serve.telemetry import Telemetry
 __all__ = ["ModelSource"]
 
 logger = logging.getLogger("pysldl.serve")
-
-Identity = tuple[int, int, int]
 
 
 class ModelSource:
@@ -45,7 +43,7 @@ class ModelSource:
     """
 
     def __init__(self, path: Path, examples: DataExamples | None = None) -> None:
-        self.path = path.resolve()
+        self.path = path.absolute()  # links are followed each time, so that one that is turned is noticed
         self._seen = self._identity()
         self._examples = examples
         self.current = open_version(self.path)
@@ -66,7 +64,7 @@ class ModelSource:
     def refresh(self, telemetry: Telemetry) -> None:
         """Serve what is in the folder now, if it is new and complete; else keep what is served."""
         found = self._identity()
-        if found is None or found == self._seen:  # between the two renames of a replacement there is no folder
+        if found == self._seen:
             return
         self._seen = found
         try:
@@ -86,8 +84,9 @@ class ModelSource:
             telemetry.reloads.inc()
             logger.info("now serving version %s", fresh.version)
 
-    def _identity(self) -> Identity | None:
-        with suppress(OSError):
-            status = (self.path / "manifest.json").stat()
-            return status.st_ino, status.st_mtime_ns, status.st_size
-        return None
+    def _identity(self) -> Path | str:
+        """What changes whenever the folder leads to another version, or to none for another reason."""
+        try:
+            return current_version(self.path)
+        except ModelFormatError as error:
+            return str(error)
