@@ -48,8 +48,8 @@ def test_after_a_version_with_any_error_later_ones_are_served(source, telemetry,
     assert source.current is not before and source.problem is None
 
 
-def test_a_folder_that_is_gone_changes_nothing(source, telemetry):
+def test_a_folder_that_is_gone_changes_nothing_but_is_told(source, telemetry):
     before = source.current
     shutil.rmtree(source.path)
     source.refresh(telemetry)
-    assert source.current is before and source.problem is None
+    assert source.current is before and "no such model folder" in source.problem
