@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from pysldl._utils.files import open_atomic
+from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import require_file, stem
 from pysldl.exceptions import DataError, MissingDependencyError
@@ -185,7 +186,7 @@ def read_parquet(
     rows = [row for part in read for row in part.labels or []]
     if not rows:
         raise DataError(f"{path}: holds no rows.")
-    label_names = np.array(sorted({label for row in rows for label in row}), dtype=np.str_)
+    label_names = name_array(sorted({label for row in rows for label in row}))
     if not len(label_names):
         raise DataError(f"{path}: no row has a label.")
     blocks = [part.X for part in read if part.X is not None]
