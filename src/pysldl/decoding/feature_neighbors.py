@@ -14,7 +14,7 @@ from pysldl.backend.row_norms import dense_rows, unit_vectors
 from pysldl.decoding.base import TUNING_ROWS, LatentEvidence, label_prior, neighbors_to_ask
 from pysldl.decoding.voting import NEIGHBORS, TEMPERATURES, Found, SimilarityDecoder, best_votes, mask_unmatched
 from pysldl.neighbors.exact import ExactIndex, index_of
-from pysldl.neighbors.inverted_index import InvertedIndex
+from pysldl.neighbors.inverted_index import MAX_POSTINGS, InvertedIndex
 
 __all__ = ["FeatureNeighborDecoder"]
 
@@ -22,9 +22,9 @@ __all__ = ["FeatureNeighborDecoder"]
 class FeatureNeighborDecoder(SimilarityDecoder):
     """Neighbors by cosine of the features; no embedding and no mapping are needed, and nothing is trained.
 
-    Sparse features go through an inverted index: only the heaviest terms of a query are looked up, so a search touches
-    the rows that share an informative word and no others. Dense ones are compared with every row. Neighbors vote with
-    ``exp((s - s_max) / temperature)``.
+    Sparse features go through an inverted index: only the heaviest terms of a query are looked up, the rarest first, so
+    a search touches the rows that share an informative word and no others. Dense ones are compared with every row.
+    Neighbors vote with ``exp((s - s_max) / temperature)``.
 
     Parameters
     ----------
@@ -35,6 +35,9 @@ class FeatureNeighborDecoder(SimilarityDecoder):
     index_terms : int or None
         Heaviest terms of every training row that are indexed; None for all. Fewer make the index smaller and the search
         faster.
+    max_postings : int
+        Postings that a sparse query reads at most, those of its rarest terms: see
+        :class:`~pysldl.neighbors.InvertedIndex`.
     temperature : float or None
         How fast a vote fades with the similarity. What is None is chosen by the votes' P@1, P@5 and nDCG@5 on
         training rows that are left out of the search.
@@ -69,6 +72,7 @@ class FeatureNeighborDecoder(SimilarityDecoder):
             "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
             "n_terms": [Interval(Integral, 1, None, closed="left")],
             "index_terms": [Interval(Integral, 1, None, closed="left"), None],
+            "max_postings": [Interval(Integral, 1, None, closed="left")],
             "temperature": [Interval(Real, 0, None, closed="neither"), None],
         }
 
@@ -78,11 +82,13 @@ class FeatureNeighborDecoder(SimilarityDecoder):
         *,
         n_terms: int = 20,
         index_terms: int | None = None,
+        max_postings: int = MAX_POSTINGS,
         temperature: float | None = 0.05,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.n_terms = n_terms
         self.index_terms = index_terms
+        self.max_postings = max_postings
         self.temperature = temperature
 
     def fit(self, Z: Any, Y: sparse.csr_array) -> Self:
@@ -96,7 +102,7 @@ class FeatureNeighborDecoder(SimilarityDecoder):
         warn_no_numba()
         self.temperature_ = float(self._given("temperature", TEMPERATURES[0]))
         self.index_ = (
-            InvertedIndex(self.n_terms, index_terms=self.index_terms).fit(Z)
+            InvertedIndex(self.n_terms, index_terms=self.index_terms, max_postings=self.max_postings).fit(Z)
             if sparse.issparse(Z)
             else ExactIndex().fit(Z)
         )

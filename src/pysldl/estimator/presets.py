@@ -97,7 +97,7 @@ def _accurate() -> SLDLClassifier:
         RidgeMapping(alpha=3.0),
         SizeDispatch(
             small=BlendDecoder(JointNeighborDecoder(), LinearReadout(alpha=0.1), weight=None),
-            large=FeatureNeighborDecoder(n_neighbors=100, n_terms=16, index_terms=50, temperature=None),
+            large=FeatureNeighborDecoder(n_neighbors=100, n_terms=32, index_terms=50, temperature=None),
         ),
         SizeDispatch(small=None, large=LinearRanker(n_candidates=75)),
         standardize=None,

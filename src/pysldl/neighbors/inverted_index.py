@@ -8,9 +8,12 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
-from pysldl.backend.inverted_index import search_inverted_index, top_terms
+from pysldl.backend.inverted_index import limit_postings, search_inverted_index, top_terms
 
-__all__ = ["InvertedIndex"]
+__all__ = ["MAX_POSTINGS", "InvertedIndex"]
+
+# Chosen with n_terms=32 by the recall of candidates on training rows: `python benchmarks/rows.py --search` measures it.
+MAX_POSTINGS = 1 << 14
 
 
 class InvertedIndex(LightEstimator):
@@ -22,11 +25,17 @@ class InvertedIndex(LightEstimator):
         Heaviest terms of a query that are looked up: more cost more and find a little more.
     index_terms : int or None
         Heaviest terms of every row that are indexed; None for all. Fewer make the index smaller and the search faster.
+    max_postings : int
+        Postings that a query reads at most: its terms are looked up rarest first, as long as their postings are not
+        more, and one in any case. The work of a query is then the same for any number of rows.
 
     Attributes
     ----------
     postings_ : csr_array of shape (n_features, n_rows), float32
         The indexed rows, transposed.
+    term_counts_ : ndarray of shape (n_features,) or None
+        Postings of every term where these rows are a part of more: the rows of all parts count, so that each part
+        looks up the same terms. None: those of ``postings_``.
 
     Examples
     --------
@@ -35,16 +44,21 @@ class InvertedIndex(LightEstimator):
     (array([[ 0, -1]], dtype=int32), array([[0.8, 0. ]], dtype=float32))
     """
 
-    _saved_state = ("postings_",)
+    _saved_state = ("postings_", "term_counts_")
     postings_: Any
+    term_counts_: NDArray[np.integer] | None = None
 
-    def __init__(self, n_terms: int = 20, *, index_terms: int | None = None) -> None:
+    def __init__(
+        self, n_terms: int = 20, *, index_terms: int | None = None, max_postings: int = MAX_POSTINGS
+    ) -> None:
         self.n_terms = n_terms
         self.index_terms = index_terms
+        self.max_postings = max_postings
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Index the rows of ``X``, of shape (n_rows, n_features)."""
         self.postings_ = self._postings_of(X)
+        self.term_counts_ = None
         return self
 
     def extend(self, X: Any) -> Self:
@@ -55,12 +69,18 @@ class InvertedIndex(LightEstimator):
     def nearest(
         self, X: Any, k: int, *, exclude: NDArray[np.integer] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The k rows with the largest inner product with the heaviest terms of each query, and the products.
+        """The k rows with the largest inner product with the terms of each query that are looked up, and the products.
 
         Returns are those of :func:`~pysldl.backend.inverted_index.search_inverted_index`: -1 and 0 for none.
         """
         queries = as_int32_indices(top_terms(_float32(X), self.n_terms))
+        queries = limit_postings(queries, self._counts(queries.indices), self.max_postings)
         return search_inverted_index(queries, self.postings_, k, exclude)
+
+    def _counts(self, terms: NDArray[np.integer]) -> NDArray[np.integer]:
+        if self.term_counts_ is not None:
+            return self.term_counts_[terms]
+        return self.postings_.indptr[terms + 1] - self.postings_.indptr[terms]
 
     def _postings_of(self, X: Any) -> sparse.csr_array:
         rows = _float32(X)
