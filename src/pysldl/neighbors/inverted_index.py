@@ -48,9 +48,7 @@ class InvertedIndex(LightEstimator):
     postings_: Any
     term_counts_: NDArray[np.integer] | None = None
 
-    def __init__(
-        self, n_terms: int = 20, *, index_terms: int | None = None, max_postings: int = MAX_POSTINGS
-    ) -> None:
+    def __init__(self, n_terms: int = 20, *, index_terms: int | None = None, max_postings: int = MAX_POSTINGS) -> None:
         self.n_terms = n_terms
         self.index_terms = index_terms
         self.max_postings = max_postings
