@@ -76,9 +76,8 @@ class InvertedIndex(LightEstimator):
         return search_inverted_index(queries, self.postings_, k, exclude)
 
     def _counts(self, terms: NDArray[np.integer]) -> NDArray[np.integer]:
-        if self.term_counts_ is not None:
-            return self.term_counts_[terms]
-        return self.postings_.indptr[terms + 1] - self.postings_.indptr[terms]
+        indptr, known = self.postings_.indptr, self.term_counts_
+        return np.asarray(indptr[terms + 1] - indptr[terms] if known is None else known[terms])
 
     def _postings_of(self, X: Any) -> sparse.csr_array:
         rows = _float32(X)
