@@ -147,8 +147,12 @@ def read_unlabeled(
     opened: Model, data: str, split: str | None, features: Features, reading: Reading | None
 ) -> UnlabeledRows:
     """What the model should predict labels for: features, or texts, which may come without labels."""
+    from pysldl.datasets.annif_corpus import is_annif_corpus, read_annif_texts
     from pysldl.datasets.text import read_texts
 
+    if opened.takes_texts and split is None and is_annif_corpus(data):
+        texts = read_annif_texts(data)
+        return UnlabeledRows(texts.texts, texts.ids, None)
     is_file = data == STANDARD_INPUT or Path(data).is_file()
     if opened.takes_texts and is_file and split is None:
         reading = reading or Reading()

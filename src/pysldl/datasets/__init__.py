@@ -1,5 +1,6 @@
 """Data sets: a reader a file format, a catalog, stratified folds and splits, and synthetic data."""
 
+from pysldl.datasets.annif_corpus import read_annif
 from pysldl.datasets.arff import read_arff
 from pysldl.datasets.catalog import (
     CATALOG,
@@ -33,6 +34,7 @@ __all__ = [
     "list_datasets",
     "load_dataset",
     "make_asymmetric_multilabel",
+    "read_annif",
     "read_arff",
     "read_csv",
     "read_dataset",

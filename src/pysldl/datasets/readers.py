@@ -6,6 +6,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from pysldl.datasets.annif_corpus import is_annif_corpus, read_annif
 from pysldl.datasets.arff import read_arff
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_binary, require_file
@@ -26,6 +27,7 @@ READERS: dict[str, Callable[..., Dataset]] = {
     "jsonl": read_jsonl,
     "csv": read_csv,
     "parquet": read_parquet,
+    "annif": read_annif,
 }
 
 FORMAT_OF_SUFFIX = {
@@ -49,8 +51,9 @@ def read_dataset(path: str | os.PathLike[str], format: str = "auto", **options: 
     Parameters
     ----------
     path : path
-        Text formats may be packed as ``.gz``. Parquet and Arrow may be a folder of files, or a pattern for them.
-    format : {"auto", "npz", "xc", "arff", "svmlight", "jsonl", "csv", "parquet"}
+        Text formats may be packed as ``.gz``. Parquet and Arrow may be a folder of files, or a pattern for them; a
+        folder of ``.txt`` files with ``.key`` or ``.tsv`` files beside them is a corpus of Annif.
+    format : {"auto", "npz", "xc", "arff", "svmlight", "jsonl", "csv", "parquet", "annif"}
         "auto" detects it from the suffix, and from the first line where that does not say it.
     **options
         Passed on to the format's reader, for example ``labels="emotions.xml"`` or ``test_path=...``.
@@ -73,6 +76,8 @@ def detect_format(path: str | os.PathLike[str]) -> str:
     """The format of a file, by its suffix or else its first line."""
     if is_arrow_path(path):
         return "parquet"
+    if is_annif_corpus(path):
+        return "annif"
     path = require_file(path)
     suffix = Path(path.name.removesuffix(".gz")).suffix.lower()
     if suffix in FORMAT_OF_SUFFIX:
