@@ -27,12 +27,14 @@ PROJECTS: dict[str, dict[str, Any]] = {
 }
 ONLINE = "pysldl, accurate, half learned online"
 METRICS = ("Precision@1", "Precision@3", "Precision@5", "NDCG@5", "NDCG@10", "F1@5", "Documents_evaluated")
+LIBRARIES = ("annif", "omikuji", "numpy", "scipy", "scikit-learn", "numba")
 KEY = ("corpus", "method")
 
 
 def measure(python: Path, corpus: Path, language: str, analyzer: str, methods: list[str]) -> list[dict[str, Any]]:
     """Train and evaluate every project in a folder of its own."""
-    rows = []
+    rows: list[dict[str, Any]] = []
+    versions = _versions(python)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         _write_punkt(home)
@@ -44,7 +46,8 @@ def measure(python: Path, corpus: Path, language: str, analyzer: str, methods: l
         _annif(python, home, "load-vocab", "subjects", str(corpus / "vocabulary.ttl"))
         for key, name in zip(config, PROJECTS, strict=True):
             if name in methods:
-                rows.append({"corpus": corpus.name, "method": name} | _evaluated(python, home, key, name, corpus))
+                found = _evaluated(python, home, key, name, corpus)
+                rows.append({"corpus": corpus.name, "method": name} | found | versions)
                 print(json.dumps(rows[-1]), flush=True)
     return rows
 
@@ -67,6 +70,14 @@ def _evaluated(python: Path, home: Path, project: str, name: str, corpus: Path) 
         "train_processor_s": round(trained, 1),
         "eval_processor_s": round(judged, 1),
     }
+
+
+def _versions(python: Path) -> dict[str, str]:
+    """Versions in the environment of Annif, which are others than here."""
+    script = f"import json, importlib.metadata as m; print(json.dumps({{n: m.version(n) for n in {LIBRARIES}}}))"
+    done = subprocess.run([python, "-c", script], check=True, capture_output=True, text=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
 
 
 def _annif(python: Path, home: Path, *words: str) -> float:

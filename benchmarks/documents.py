@@ -59,6 +59,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "gpu-agreement": machines.gpu_agreement,
     "embedding-digests": machines.embedding_digests,
     "annif-eval": vocabularies.annif_eval,
+    "thesaurus": vocabularies.thesaurus,
 }
 BLOCK = re.compile(r"<!-- measured: (?P<name>[\w-]+) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)

@@ -1,5 +1,7 @@
 """Blocks about controlled vocabularies: Annif's own evaluation, and relations compared with a thesaurus."""
 
+from statistics import fmean
+
 from blocks.evidence import Evidence
 from blocks.text import NOT_RECORDED, number, table
 
@@ -23,3 +25,34 @@ def annif_eval(evidence: Evidence) -> str:
         for row in found.rows
     ]
     return f"{table(header, rows, left=2)}\n\n{found.source}"
+
+
+def thesaurus(evidence: Evidence) -> str:
+    """How many broader links of thesauri Gaussians and counts recover, beside controls."""
+    found = evidence.rows("thesaurus")
+    if not found:
+        return NOT_RECORDED
+    header = ["links", "method", "starts", "direction right", "broader label nearest", "in nearest 3", "in nearest 10"]
+    header += ["median place"]
+    rows, told = [], []
+    for name in dict.fromkeys(row["vocabulary"] for row in found.rows):
+        of_vocabulary = found.where(vocabulary=name)
+        first = of_vocabulary[0]
+        told.append(
+            f"{name}: {first['rows']:,} rows, {first['labels']:,} labels on at least {first['min_count']} rows, "
+            f"{first['links']:,} broader links among them, {first['links_sharing_rows']:,} of labels that share a row."
+        )
+        for kind, said in (("all", "all"), ("sharing", "sharing rows")):
+            for method in dict.fromkeys(row["method"] for row in of_vocabulary):
+                some = [row for row in of_vocabulary if row["method"] == method]
+                shares = ("direction", "in_1", "in_3", "in_10")
+                rows.append(
+                    [
+                        f"{name}, {said}",
+                        method,
+                        str(len(some)),
+                        *(number(100 * fmean(row[f"{kind}_{share}"] for row in some)) for share in shares),
+                        number(1 + fmean(row[f"{kind}_median_rank"] for row in some), 0),
+                    ]
+                )
+    return "\n\n".join((table(header, rows, left=2), " ".join(told), found.source))

@@ -40,6 +40,7 @@ COMMANDS = (
     "split",
     "fit",
     "update",
+    "vocabulary",
     "predict",
     "explain",
     "evaluate",

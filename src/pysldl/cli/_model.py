@@ -85,11 +85,12 @@ class Model:
             What to do with a label that the model has never heard of. None: an error.
         """
         names, counts = self.classifier.label_names_, self.classifier.label_counts_
+        matched = self.classifier.match_names([str(name) for name in dataset.label_names])
         unnamed = len(names) == dataset.n_labels and np.array_equal(dataset.label_names, _numbered(dataset.n_labels))
-        if unnamed or np.array_equal(dataset.label_names, names):
+        if unnamed or matched == names.tolist():
             return Truth(dataset.Y, counts)
         column = {str(name): position for position, name in enumerate(names)}
-        places = np.array([column.get(str(name), -1) for name in dataset.label_names])
+        places = np.array([column.get(name, -1) for name in matched])
         carried = np.bincount(dataset.Y.indices, minlength=dataset.n_labels) > 0
         unknown = np.flatnonzero((places < 0) & carried)
         if unknown.size == carried.sum():
@@ -109,6 +110,7 @@ class Model:
             (entries.data[known], (entries.row[known], places[entries.col[known]])),
             shape=(dataset.n_samples, len(counts)),
         )
+        Y.data[:] = 1  # two labels may be one concept
         return Truth(Y, counts)
 
     def _check_columns(self, dataset: Dataset) -> None:

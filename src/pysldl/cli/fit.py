@@ -12,7 +12,7 @@ from pysldl.cli._output import console, facts, note, print_json, stage_bars
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
-    from pysldl.datasets import Dataset
+    from pysldl.datasets import Dataset, Vocabulary
 
 __all__ = ["fit"]
 
@@ -30,6 +30,8 @@ def fit(
     memory_limit: str | None = None,
     overwrite: bool = False,
     keep_examples: bool = False,
+    vocabulary: Path | None = None,
+    language: str | None = None,
     reading: Reading | None = None,
     json: bool = False,
 ) -> int:
@@ -42,8 +44,8 @@ def fit(
     Parameters
     ----------
     data : str
-        A file (npz, extreme-classification text, ARFF, svmlight, JSON lines or CSV with texts), a name of the catalog
-        (see `sldl datasets`), or - for standard input.
+        A file (npz, extreme-classification text, ARFF, svmlight, JSON lines or CSV with texts), a folder or file as
+        Annif has them, a name of the catalog (see `sldl datasets`), or - for standard input.
     model : Path
         Folder to write.
     preset : str
@@ -67,10 +69,16 @@ def fit(
     keep_examples : bool
         Keep excerpts of the training texts in the model (300 characters of a text, or the top terms), so that
         explanations can show them, after `sldl update` too. Whoever has the model can then read them.
+    vocabulary : Path, optional
+        The vocabulary that the labels are of: SKOS (.ttl, .rdf, .jsonld), .tsv or .csv. Labels may then be given by
+        URI, notation or name; predictions have names for people and URIs for machines. Change it by `sldl vocabulary`.
+    language : str, optional
+        Of the names that people are shown, such as fi. Default: English where there are English names.
     reading : Reading, optional
     json : bool
         Print one JSON object.
     """
+    from pysldl.datasets import read_vocabulary
     from pysldl.inspection.snippets import row_snippets
     from pysldl.persistence import save_model
 
@@ -78,6 +86,7 @@ def fit(
     dataset = read_data(data, reading)
     weighted = features == "tfidf" or (features == "auto" and dataset.idf is not None)
     rows, part = choose_rows(dataset.tfidf() if weighted else dataset, split, usual="train")
+    concepts = None if vocabulary is None else read_vocabulary(vocabulary, language=language)
     classifier = _make(preset, set_ or [], rows.X is None, seed, memory_limit)
     if keep_examples and not hasattr(classifier, "explain"):
         raise DataError(f"--keep-examples: {preset} does not explain its predictions, so that it has no use for them.")
@@ -85,7 +94,7 @@ def fit(
     note(f"{rows!r}, split {part}")
     if memory:
         note(_memory_line(memory, complete=rows.X is not None))
-    seconds = _train(classifier, rows)
+    seconds = _train(classifier, rows, concepts)
     if weighted:
         classifier.feature_idf_ = dataset.idf
     if keep_examples:
@@ -103,7 +112,7 @@ def fit(
         "model": str(model),
         **about,
         "n_features": classifier.n_features_in_,
-        "n_labels": rows.n_labels,
+        "n_labels": len(classifier.label_names_),
         "n_labels_seen": int((classifier.label_counts_ > 0).sum()),
         "memory_bytes": memory,
         "seconds": round(seconds, 3),
@@ -145,7 +154,7 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
     return with_settings(make_method(preset, fixed), parse_settings(settings, "--set"), "--set")
 
 
-def _train(classifier: Any, rows: "Dataset") -> float:
+def _train(classifier: Any, rows: "Dataset", vocabulary: "Vocabulary | None") -> float:
     """Fit on the rows, with a bar for every stage; the seconds it took."""
     started = time.perf_counter()
     with stage_bars() as bars:
@@ -155,6 +164,7 @@ def _train(classifier: Any, rows: "Dataset") -> float:
             rows.texts if rows.X is None else rows.X,
             rows.Y,
             label_names=rows.label_names.tolist(),
+            vocabulary=vocabulary,
             feature_names=None if rows.X is None or rows.feature_names is None else rows.feature_names.tolist(),
         )
     return time.perf_counter() - started

@@ -28,6 +28,7 @@ class Row(NamedTuple):
     id: str | None
     title: str | None
     columns: list[int]
+    ids: list[str] | None
     names: list[str]
     scores: list[float]
 
@@ -141,13 +142,14 @@ def _threshold(opened: "Model", threshold: float | Literal["learned"] | None, pr
 
 def _predict(opened: "Model", rows: "UnlabeledRows", k: int, threshold: float, proba: bool) -> Iterator[Row]:
     labels, scores = opened.classifier.predict_topk(rows.X, k, proba=proba)
-    names = opened.classifier.label_names_
+    names, ids_of = opened.classifier.label_names_, opened.classifier.label_ids_
     kept = (labels >= 0) & (scores >= threshold)
     for number in range(len(labels)):
         columns = labels[number][kept[number]].tolist()
         id, title = (None if parts is None else parts[number] for parts in (rows.ids, rows.titles))
         found = scores[number][kept[number]].tolist()
-        yield Row(number, id, title, columns, [str(names[c]) for c in columns], found)
+        uris = None if ids_of is None else [str(ids_of[c]) for c in columns]
+        yield Row(number, id, title, columns, uris, [str(names[c]) for c in columns], found)
 
 
 def _identity(row: Row) -> dict[str, Any]:
@@ -157,7 +159,8 @@ def _identity(row: Row) -> dict[str, Any]:
 
 
 def _as_json(row: Row, kind: str) -> dict[str, Any]:
-    return _identity(row) | {"labels": row.names, kind: [_short(score) for score in row.scores]}
+    uris = {} if row.ids is None else {"uris": row.ids}
+    return _identity(row) | {"labels": row.names} | uris | {kind: [_short(score) for score in row.scores]}
 
 
 def _json_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
@@ -168,10 +171,12 @@ def _csv_lines(rows: list[Row], kind: str, n_labels: int, delimiter: str = ",") 
     written = io.StringIO()
     table = csv.writer(written, lineterminator="\n", delimiter=delimiter)
     known = list(_identity(rows[0])) if rows else ["row"]
-    table.writerow((*known, "rank", "label", "probability" if kind == "probabilities" else "score"))
+    uri = ["uri"] if rows and rows[0].ids is not None else []
+    table.writerow((*known, "rank", *uri, "label", "probability" if kind == "probabilities" else "score"))
     for row in rows:
-        for rank, (name, score) in enumerate(zip(row.names, row.scores, strict=True), start=1):
-            table.writerow((*_identity(row).values(), rank, name, _short(score)))
+        for slot, (name, score) in enumerate(zip(row.names, row.scores, strict=True)):
+            its = [] if row.ids is None else [row.ids[slot]]
+            table.writerow((*_identity(row).values(), slot + 1, *its, name, _short(score)))
     yield written.getvalue()
 
 
@@ -191,6 +196,8 @@ def _write_parquet(stream: BinaryIO, rows: list[Row], kind: str) -> None:
     types = {"row": pyarrow.int64(), "id": pyarrow.string(), "title": pyarrow.string()}
     known = list(_identity(rows[0])) if rows else ["row"]
     columns = {name: pyarrow.array([_identity(row)[name] for row in rows], types[name]) for name in known}
+    if rows and rows[0].ids is not None:
+        columns["uris"] = pyarrow.array([row.ids for row in rows], strings)
     columns |= {
         "labels": pyarrow.array([row.names for row in rows], strings),
         kind: pyarrow.array([row.scores for row in rows], numbers),

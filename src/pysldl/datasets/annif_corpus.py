@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, stem
 from pysldl.datasets.text import TextRows
@@ -63,7 +62,7 @@ def read_annif(path: str | os.PathLike[str], *, encoding: str | None = None, nam
             stacklevel=2,
         )
     rows = [document.subjects or [] for document in kept]
-    names = np.array(sorted({subject for row in rows for subject in row}), dtype=np.str_)
+    names = name_array(sorted({subject for row in rows for subject in row}))
     texts = _text_rows(kept)
     Y = indicator_of_names(rows, names)
     return Dataset(name or stem(path), None, Y, names, texts=texts.texts, ids=texts.ids)

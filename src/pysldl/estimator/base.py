@@ -268,14 +268,14 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         rows = as_rows_of_names(y)
         if rows is not None:
             given_names = list(dict.fromkeys(name for row in rows for name in row))
-            own = dict(zip(given_names, self._own_names(given_names), strict=True))
+            own = dict(zip(given_names, self.match_names(given_names), strict=True))
             rows = [[own[name] for name in row] for row in rows]
             names = _with_new(known, sorted({name for row in rows for name in row}.difference(known.tolist())))
             return indicator_of_names(rows, names), names
         Y = as_indicator(y)
         if columns is None:
             return Y, None
-        given = self._own_names(check_label_names(columns, Y.shape[1]).tolist())
+        given = self.match_names(check_label_names(columns, Y.shape[1]).tolist())
         place = {name: position for position, name in enumerate(known.tolist())}
         new = [name for name in dict.fromkeys(given) if name not in place]
         place.update({name: len(known) + position for position, name in enumerate(new)})
@@ -285,8 +285,14 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         matched.data[:] = 1
         return matched, _with_new(known, new)
 
-    def _own_names(self, names: Sequence[str]) -> list[str]:
-        """Labels under the names that the model has for them, given by name, identifier or notation."""
+    def match_names(self, names: Sequence[str]) -> list[str]:
+        """Return labels by the names that the model has for them.
+
+        Parameters
+        ----------
+        names : sequence of str
+            With a vocabulary also identifiers, notations and alternative names. Whatever is not known stays as it is.
+        """
         vocabulary, ids = self.vocabulary_, self.label_ids_
         if vocabulary is None or ids is None:
             return list(names)

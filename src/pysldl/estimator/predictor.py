@@ -168,7 +168,7 @@ class LabelPredictor:
             shares = np.maximum(self._dense_scores(X), 0.0).astype(np.float64) + 1e-12
             return shares / shares.sum(axis=1, keepdims=True)
         probabilities = self._fitted_calibration().probability(self._dense_scores(X))
-        probabilities[:, self._never_predicted()] = 0.0
+        probabilities[:, self.never_predicted()] = 0.0
         return probabilities
 
     def label_column(self, label: str | int) -> int:
@@ -247,8 +247,8 @@ class LabelPredictor:
             scores[:, unseen] = -np.inf
         return scores if self.label_targets_ is None else merge_scores(scores, self.label_targets_)
 
-    def _never_predicted(self) -> NDArray[np.bool_]:
-        """Labels without training rows, of their own or of labels that were merged into them."""
+    def never_predicted(self) -> NDArray[np.bool_]:
+        """Return which labels have no training rows, own or of merged labels: ndarray of shape (n_labels,), bool."""
         if self.label_targets_ is None:
             return np.asarray(self.label_counts_ == 0)
         kept = self.label_targets_ >= 0
