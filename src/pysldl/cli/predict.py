@@ -19,6 +19,7 @@ __all__ = ["predict"]
 
 USUAL_K = 5
 K_WITH_THRESHOLD = 100
+K_OF_SETS = 200
 
 
 class Row(NamedTuple):
@@ -40,6 +41,8 @@ def predict(
     *,
     k: int | None = None,
     threshold: float | Literal["learned"] | None = None,
+    recall: float | None = None,
+    precision: float | None = None,
     proba: bool = False,
     out: Path | None = None,
     format: Literal["jsonl", "csv", "tsv", "parquet", "xc"] | None = None,
@@ -63,9 +66,14 @@ def predict(
     data : str
         A file, a name of the catalog, or - for standard input.
     k : int, optional
-        Maximum labels per row. Default: 5, or 100 with a threshold.
+        Maximum labels per row. Default: 5; 100 with a threshold, 200 with --recall or --precision.
     threshold : float or "learned", optional
         Leave out labels that score less; learned takes the threshold that was best on held-out training examples.
+    recall : float, optional
+        As few labels per row as keep this mean recall (0.9: nine of ten true labels), by a bound from held-out training
+        examples.
+    precision : float, optional
+        As many labels per row as keep this share of them right.
     proba : bool
         Give calibrated probabilities instead of scores.
     out : Path, optional
@@ -88,8 +96,14 @@ def predict(
     if written_as == "parquet" and out is None:
         raise DataError("--format parquet: a table of bytes, which needs a file: give --out FILE.")
     opened = open_model(model)
-    limit = k if k is not None else USUAL_K if threshold is None else K_WITH_THRESHOLD
-    cut = _threshold(opened, threshold, proba)
+    wishes = [value for value in (threshold, recall, precision) if value is not None]
+    if len(wishes) > 1:
+        raise DataError("--threshold, --recall and --precision each choose where to cut: give one of them.")
+    usual = USUAL_K if not wishes else K_OF_SETS if threshold is None else K_WITH_THRESHOLD
+    limit = usual if k is None else k
+    cut = (
+        _set_threshold(opened, recall, precision, proba) if threshold is None else _threshold(opened, threshold, proba)
+    )
     rows = list(_predict(opened, read_unlabeled(opened, data, split, features, reading), limit, cut, proba))
     kind = "probabilities" if proba else "scores"
     if out is not None:
@@ -128,9 +142,14 @@ def _format_of(out: Path | None) -> str:
     return _FORMAT_OF_SUFFIX[suffix]
 
 
-def _threshold(opened: "Model", threshold: float | Literal["learned"] | None, proba: bool) -> float:
-    if threshold is None:
+def _set_threshold(opened: "Model", recall: float | None, precision: float | None, proba: bool) -> float:
+    if recall is None and precision is None:
         return float("-inf")
+    cut: float = opened.classifier.set_coverage(recall=recall, precision=precision).threshold
+    return float(opened.classifier.calibration_.probability(cut)) if proba else cut
+
+
+def _threshold(opened: "Model", threshold: float | Literal["learned"], proba: bool) -> float:
     if threshold != "learned":
         return float(threshold)
     calibration = opened.classifier.calibration_

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.topk import top_k
+from pysldl.estimator.prediction_sets import PredictionSets
 from pysldl.metrics.hits import hits_of
 from pysldl.metrics.reliability import reliability_report
 
@@ -30,6 +31,8 @@ class ScoreCalibration(LightEstimator):
         Micro-F1 on the held-out rows, those of each half at the threshold that is best on the other half.
     held_out_ : dict
         How good the model was on the held-out rows, see :func:`~pysldl.metrics.reliability.reliability_report`.
+    sets_ : PredictionSets
+        Thresholds for sets of labels with a wanted recall or precision.
 
     Examples
     --------
@@ -42,7 +45,7 @@ class ScoreCalibration(LightEstimator):
     array([0.1, 0.9])
     """
 
-    _saved_state = ("scores_", "probabilities_", "threshold_", "left_out_f1_", "held_out_")
+    _saved_state = ("scores_", "probabilities_", "threshold_", "left_out_f1_", "held_out_", "sets_")
 
     def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
         """Learn from held-out rows.
@@ -57,6 +60,7 @@ class ScoreCalibration(LightEstimator):
         labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
         floor = 0.0 if sparse.issparse(scores) else float(best[labels >= 0].min(initial=0.0))
         self._fit_ranked(labels, best, Y, floor)
+        self.sets_ = PredictionSets().fit(scores, Y)
         self.left_out_f1_ = _cross_fitted_f1(labels, best, Y)
         self.held_out_ = reliability_report(
             labels,

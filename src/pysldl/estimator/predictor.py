@@ -22,6 +22,7 @@ from pysldl.backend.topk import top_k
 from pysldl.decoding.base import CodedRows, LatentEvidence
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.concepts import VocabularyChange, merge_scores, renamed_labels
+from pysldl.estimator.prediction_sets import PredictionSets, SetCoverage
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
@@ -137,20 +138,91 @@ class LabelPredictor:
             return np.asarray(dense[:, 1] - dense[:, 0])
         return dense
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, threshold: float | None = None) -> Any:
         """Return the labels of every row, in the form ``fit`` was given.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+        threshold : float, optional
+            Score from which a label is predicted. Default: the one that was best on held-out training rows.
 
         Returns
         -------
         csr_array of shape (n_samples, n_labels), list of lists of names, or ndarray of shape (n_samples,)
-            An indicator answers an indicator, names answer names (best first), classes answer classes. A label is
-            predicted where its score reaches the threshold that was learned on held-out training rows.
+            An indicator answers an indicator, names answer names (best first), classes answer classes.
         """
         self._require_fit()
         if self.target_kind_ == "classes":
             labels, _ = self.predict_topk(X, 1)
             return self.label_names_[labels.ravel()]
-        threshold = self._fitted_calibration().threshold_
+        return self._labels_from(X, self._fitted_calibration().threshold_ if threshold is None else threshold)
+
+    def predict_set(
+        self,
+        X: Any,
+        *,
+        recall: float | None = None,
+        precision: float | None = None,
+        confidence: float | None = None,
+    ) -> Any:
+        """Return as many labels of every row as a wanted recall, or precision, allows.
+
+        The threshold comes from the scores of held-out training rows, with a bound; new rows must come from the same
+        source as those of ``fit``. See :class:`~pysldl.estimator.prediction_sets.PredictionSets`.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+        recall : float, optional
+            Smallest sets in which a row's labels are found to this share, in the mean over rows.
+        precision : float, optional
+            Largest sets of whose labels this share is right, over all rows. Give one of the two.
+        confidence : float, optional
+            Hold the wish with this confidence in the draw of the held-out rows. Default: in expectation (conformal risk
+            control) for recall, 0.9 for precision.
+
+        Returns
+        -------
+        csr_array of shape (n_samples, n_labels), or list of lists of names
+            In the form of :meth:`predict`. A wish that the held-out rows do not support is an error.
+
+        Examples
+        --------
+        >>> from pysldl import make_sldl
+        >>> from pysldl.datasets import make_asymmetric_multilabel
+        >>> data = make_asymmetric_multilabel(random_state=0)
+        >>> clf = make_sldl("fast").fit(data.X, data.Y)
+        >>> clf.predict_set(data.X[:3], recall=0.9).shape
+        (3, 90)
+        """
+        sets = self._prediction_sets()
+        return self._labels_from(X, sets.threshold(recall=recall, precision=precision, confidence=confidence))
+
+    def set_coverage(
+        self, *, recall: float | None = None, precision: float | None = None, confidence: float | None = None
+    ) -> SetCoverage:
+        """Return what the sets of :meth:`predict_set` hold on held-out training rows, also by label frequency.
+
+        Parameters
+        ----------
+        recall, precision, confidence : float, optional
+            As in :meth:`predict_set`.
+        """
+        sets = self._prediction_sets()
+        threshold = sets.threshold(recall=recall, precision=precision, confidence=confidence)
+        return sets.coverage(threshold, self.label_counts_)
+
+    def _prediction_sets(self) -> PredictionSets:
+        self._require_fit()
+        if self.target_kind_ == "classes":
+            raise DataError(
+                "Sets of labels need rows with several labels, but this model was fitted on one class per row."
+            )
+        return self._fitted_calibration().sets_
+
+    def _labels_from(self, X: Any, threshold: float) -> Any:
+        """Labels that score at least ``threshold``, as names or as an indicator."""
         blocks = [_labels_above(block, threshold) for block in self.score_blocks(X)]
         if self.target_kind_ == "names":
             return LabelLists(self.label_names_[row[row >= 0]].tolist() for labels in blocks for row in labels)

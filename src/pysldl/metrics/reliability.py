@@ -71,12 +71,12 @@ def reliability(probabilities: NDArray[np.float64], hits: NDArray[np.bool_]) -> 
 def by_frequency(
     n_true: NDArray[np.integer], n_found: NDArray[np.integer], counts: NDArray[np.integer]
 ) -> list[dict[str, Any]]:
-    """Share of true labels found among the five best, by the number of training rows that a label has.
+    """Share of true labels that were found, by the number of training rows that a label has.
 
     Parameters
     ----------
     n_true, n_found : ndarrays of shape (n_labels,)
-        Of :func:`reliability_report`.
+        Rows of each label, and those it was found for, such as those of :func:`reliability_report`.
     counts : ndarray of shape (n_labels,)
         Training rows of every label.
     """

@@ -12,6 +12,7 @@ CLASSES = {
     "pysldl.estimator.classifier": ("SLDLClassifier",),
     "pysldl.estimator.size_dispatch": ("SizeDispatch",),
     "pysldl.estimator.calibration": ("ScoreCalibration",),
+    "pysldl.estimator.prediction_sets": ("PredictionSets",),
     "pysldl.embedding": (
         *("GaussianLabelEmbedding", "IdentityLabelEmbedding", "RandomLabelEmbedding"),
         *("SVDLabelEmbedding", "VectorLabelEmbedding"),
