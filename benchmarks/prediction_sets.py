@@ -1,7 +1,7 @@
 """Does `predict_set` keep the recall that was asked for, and how large are its sets beside a fixed number of labels?
 
-The thresholds come from held-out training rows; test rows are only measured. "fixed k" is the number of best labels, the
-same for every row, that would reach the same recall on the test rows, interpolated between whole numbers.
+The thresholds come from held-out training rows; test rows are only measured. "fixed k" is the number of best labels,
+the same for every row, that would reach the same recall on the test rows, interpolated between whole numbers.
 """
 
 import argparse
