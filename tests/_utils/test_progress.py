@@ -1,24 +1,46 @@
 """Reports of long-running work."""
 
+import io
+import sys
+
 import pytest
 
-from pysldl._utils.progress import Progress, progress_callback
+from pysldl._utils.progress import Progress, reporting
 
 
 @pytest.mark.parametrize("progress", [None, False])
 def test_nothing_is_reported_unless_asked(progress):
-    assert progress_callback(progress) is None
+    with reporting(progress) as report:
+        assert report is None
 
 
 def test_a_function_is_called_itself():
-    assert progress_callback(print) is print
+    with reporting(print) as report:
+        assert report is print
 
 
 def test_true_prints_about_ten_lines_a_stage(capsys):
-    show = progress_callback(True)
-    for step in range(1, 101):
-        show(Progress("embedding", step, 100, loss=1 / step))
-    show(Progress("mapping", 1, 0))
+    with reporting(True) as show:
+        for step in range(1, 101):
+            show(Progress("embedding", step, 100, loss=1 / step))
+        show(Progress("mapping", 1, 0))
+        show(Progress("decoder", 0, 1))
+        show(Progress("decoder", 1, 1))
     lines = capsys.readouterr().err.splitlines()
-    assert 10 <= len(lines) <= 13
-    assert lines[0] == "embedding: step 1 of at most 100, loss 1" and lines[-1] == "mapping: step 1 of at most 0"
+    assert 11 <= len(lines) <= 14
+    assert lines[0] == "embedding: step 1 of at most 100, loss 1"
+    assert lines[-2:] == ["mapping: step 1 of at most 0", "decoder: ..."]
+
+
+def test_true_draws_bars_on_a_terminal(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    with reporting(True) as show:
+        show(Progress("embedding", 3, 10))
+        show(Progress("decoder", 0, 1))
+    drawn = sys.stderr.getvalue()
+    assert "embedding" in drawn and "3/3" in drawn and "decoder" in drawn  # a stage that stopped early is whole

@@ -1,10 +1,13 @@
-"""Reports of long-running work: how many steps of a stage are done."""
+"""Reports of long-running work: how many steps of a stage are done, as bars or as lines."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
 
-__all__ = ["Progress", "ProgressCallback", "progress_callback"]
+__all__ = ["Progress", "ProgressCallback", "reporting", "stage_bars"]
 
 LINES_PER_STAGE = 10
 
@@ -22,17 +25,61 @@ class Progress:
 ProgressCallback = Callable[[Progress], None]
 
 
-def progress_callback(progress: ProgressCallback | bool | None) -> ProgressCallback | None:
-    """Return the callback that a parameter ``progress`` stands for.
+@contextmanager
+def reporting(progress: ProgressCallback | bool | None) -> Iterator[ProgressCallback | None]:
+    """Give the callback that a parameter ``progress`` stands for.
 
     Parameters
     ----------
     progress : callable, bool or None
-        True: lines on standard error, about ten for each stage. False and None: none.
+        True: a bar for each stage in a terminal or a notebook (there with ipywidgets), else lines on standard error,
+        about ten for each stage. False and None: none.
+
+    Yields
+    ------
+    callable or None
     """
     if progress is None or progress is False:
-        return None
-    return _lines_on_stderr() if progress is True else progress
+        yield None
+    elif progress is not True:
+        yield progress
+    elif _shows_bars():
+        with stage_bars() as bars:
+            yield bars
+    else:
+        yield _lines_on_stderr()
+
+
+@contextmanager
+def stage_bars() -> Iterator[ProgressCallback]:
+    """A callback that draws a bar for every stage of a fit; nothing where standard error is no terminal."""
+    from rich.console import Console  # not above: a service that shows no bars would wait for it
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description:>11}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    tasks: dict[str, Any] = {}
+    loss_column = TextColumn("{task.fields[loss]}")
+    silent = not (screen.is_terminal or screen.is_jupyter)
+    with Bars(*columns, loss_column, console=screen, transient=True, disable=silent) as bars:
+
+        def show(report: Progress) -> None:
+            if report.stage not in tasks:
+                for earlier in tasks.values():  # it stopped because it was done, not at its cap
+                    bars.update(earlier, total=bars.tasks[earlier].completed)
+                tasks[report.stage] = bars.add_task(report.stage, loss="")
+            loss = "" if report.loss is None else f"loss {report.loss:.4g}"
+            bars.update(tasks[report.stage], completed=report.step, total=report.total, loss=loss)
+
+        yield show
+
+
+def _shows_bars() -> bool:
+    from rich.console import Console
+
+    screen = Console(stderr=True)
+    return find_spec("ipywidgets") is not None if screen.is_jupyter else screen.is_terminal
 
 
 def _lines_on_stderr() -> ProgressCallback:
@@ -40,10 +87,11 @@ def _lines_on_stderr() -> ProgressCallback:
 
     def show(report: Progress) -> None:
         tenth = LINES_PER_STAGE * report.step // max(report.total, 1)
-        if printed.get(report.stage) == tenth:
+        if printed.get(report.stage) == tenth or (report.total == 1 and report.stage in printed):
             return
         printed[report.stage] = tenth
         loss = "" if report.loss is None else f", loss {report.loss:.4g}"
-        print(f"{report.stage}: step {report.step} of at most {report.total}{loss}", file=sys.stderr)
+        steps = "..." if report.total == 1 else f"step {report.step} of at most {report.total}"
+        print(f"{report.stage}: {steps}{loss}", file=sys.stderr)
 
     return show

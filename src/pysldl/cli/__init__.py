@@ -13,6 +13,7 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter
 
 from pysldl import __version__
+from pysldl._utils.all_or_nothing import comes_from_interrupt
 from pysldl.exceptions import SLDLError, SLDLWarning
 
 __all__ = ["app", "main", "run"]
@@ -84,7 +85,7 @@ def run(arguments: Sequence[str]) -> int:
         _silence_stdout()
         return 128 + 13  # SIGPIPE, which not every system has a name for
     except Exception as error:
-        if _comes_from_interrupt(error):
+        if comes_from_interrupt(error):
             return _interrupted(debug)
         message = _message(error)
         if debug or message is None:
@@ -92,16 +93,6 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(error, OSError):
             _silence_stdout()
         return _failed(message, BAD_INPUT)
-
-
-def _comes_from_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C is what lies behind an error; compiled loops turn it into a ``SystemError``."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, KeyboardInterrupt):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False
 
 
 def _interrupted(debug: bool) -> int:

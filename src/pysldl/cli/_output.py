@@ -1,19 +1,14 @@
 """What commands print: results on standard output, everything else on standard error."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
 from rich.table import Table
 
-from pysldl._utils.progress import Progress, ProgressCallback
-
-__all__ = ["console", "facts", "note", "percent", "print_json", "stage_bars", "table"]
+__all__ = ["console", "facts", "note", "percent", "print_json", "table"]
 
 
 def console() -> Console:
@@ -60,24 +55,3 @@ def _said(value: Any) -> str:
 def percent(value: float) -> str:
     """A share in percent with one decimal."""
     return f"{100 * value:.1f}"
-
-
-@contextmanager
-def stage_bars() -> Iterator[ProgressCallback]:
-    """A callback that draws a bar for every stage of a fit; nothing where standard error is no terminal."""
-    to_terminal = Console(stderr=True)
-    columns = (TextColumn("{task.description:>9}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    tasks: dict[str, Any] = {}
-    loss_column = TextColumn("{task.fields[loss]}")
-    silent = not to_terminal.is_terminal
-    with Bars(*columns, loss_column, console=to_terminal, transient=True, disable=silent) as bars:
-
-        def show(report: Progress) -> None:
-            if report.stage not in tasks:
-                for earlier in tasks.values():  # it stopped because it was done, not at its cap
-                    bars.update(earlier, total=bars.tasks[earlier].completed)
-                tasks[report.stage] = bars.add_task(report.stage, loss="")
-            loss = "" if report.loss is None else f"loss {report.loss:.4g}"
-            bars.update(tasks[report.stage], completed=report.step, total=report.total, loss=loss)
-
-        yield show

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from pysldl._utils.progress import stage_bars
 from pysldl.cli._input import Data, Reading, choose_rows, read_data
-from pysldl.cli._output import console, facts, note, print_json, stage_bars
+from pysldl.cli._output import console, facts, note, print_json
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """The base of every classifier that learns: labels and features in every form people have them, checked once."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -12,14 +13,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from pysldl._utils.all_or_nothing import all_or_nothing
 from pysldl._utils.names import name_array
-from pysldl._utils.progress import ProgressCallback, progress_callback
+from pysldl._utils.progress import Progress, ProgressCallback, reporting
 from pysldl._utils.validation import validate_parameters
 from pysldl.estimator.concepts import identifiers_of, identify_labels
 from pysldl.estimator.predictor import LabelPredictor
 from pysldl.exceptions import DataError, SLDLWarning
+from pysldl.inspection.summary import fitted_html
 from pysldl.metrics import evaluate
-from pysldl.preprocessing.frames import is_frame
+from pysldl.preprocessing.frames import column_names, is_frame
 from pysldl.preprocessing.labels import (
     EncodedLabels,
     as_classes,
@@ -113,6 +116,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         """Learn from validated features (ndarray or csr_array) and a CSR indicator; may set ``calibration_``."""
         raise NotImplementedError
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -124,11 +128,8 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Fit the model to features and labels in any form that :meth:`pysldl.SLDLClassifier.fit` takes."""
         X, Y = self._check_training_rows(X, y, label_names, feature_names, vocabulary)
-        self._on_progress = progress_callback(getattr(self, "progress", None))
-        try:
+        with self._reporting():
             self._fit_rows(X, Y)
-        finally:
-            del self._on_progress  # a fitted model can be copied and pickled, whatever reported its progress
         return self
 
     def _check_training_rows(
@@ -244,7 +245,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         if unseen not in ("error", "keep", "drop"):
             raise DataError(f"unseen must be 'error', 'keep' or 'drop', but is {unseen!r}.")
         known = self.label_names_
-        columns = [str(column) for column in Y.columns] if is_frame(Y) else None
+        columns = column_names(Y) if is_frame(Y) else None
         if columns is not None and (_are_numbers(columns) or _are_numbers(known.tolist())):
             columns = None
         matched, names = self._matched_labels(Y, columns)
@@ -345,6 +346,32 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
 
     def _require_fit(self) -> None:
         check_is_fitted(self)
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Let :meth:`_stage`, and whoever takes ``_on_progress``, report to the parameter ``progress``."""
+        with reporting(getattr(self, "progress", None)) as report:
+            self._on_progress = report
+            try:
+                yield
+            finally:
+                del self._on_progress  # a fitted model can be copied and pickled, whatever reported its progress
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        """Report the begin and the end of a stage that has no steps to count."""
+        if self._on_progress is not None:
+            self._on_progress(Progress(name, 0, 1))
+        yield
+        if self._on_progress is not None:
+            self._on_progress(Progress(name, 1, 1))
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """What a notebook shows: scikit-learn's diagram and, once fitted, the stages with their held-out metrics."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in shown and hasattr(self, "label_names_"):
+            shown["text/html"] += fitted_html(self)
+        return shown
 
     def _named_features(self, X: Any, feature_names: Sequence[str] | None) -> NDArray[Any] | None:
         if feature_names is None:

@@ -14,9 +14,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import HasMethods
 
+from pysldl._utils.all_or_nothing import all_or_nothing
 from pysldl._utils.available_if import available_if
 from pysldl._utils.memory import fits_in_memory, require_memory
-from pysldl._utils.progress import ProgressCallback, progress_callback
+from pysldl._utils.progress import ProgressCallback, reporting
 from pysldl._utils.validation import validate_parameters
 from pysldl.backend.device import use_device
 from pysldl.backend.row_norms import l2_normalize
@@ -101,8 +102,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
     memory_limit : int or str, optional
         Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
     progress : callable or bool, optional
-        Called with a :class:`~pysldl._utils.progress.Progress` after every step of a long stage; True prints lines on
-        standard error.
+        Called with a :class:`~pysldl._utils.progress.Progress` after every step of a long stage; True draws bars in a
+        terminal or a notebook, and else prints lines on standard error.
     random_state : int, RandomState or None
         Seed of everything random; a stage that has its own keeps it.
 
@@ -186,6 +187,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         self.progress = progress
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -215,6 +217,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         """
         return self._fit_stages(*self._check_training_rows(X, y, label_names, feature_names, vocabulary), Workspace())
 
+    @all_or_nothing
     def fit_prepared(self, rows: TrainingRows, workspace: Workspace) -> Self:
         """Fit to rows that were checked and encoded elsewhere, in a workspace that may reach beyond this process.
 
@@ -234,7 +237,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
     def _fit_stages(self, X: Any, Y: sparse.csr_array, workspace: Workspace) -> Self:
         rng = check_random_state(self.random_state)
         calibrates = self.calibrate and self.target_kind_ != "classes"
-        with use_device(self.device), fixed_order_blas():
+        with use_device(self.device), fixed_order_blas(), self._reporting():
             self._make_stages(X, Y, rng)
             X = self._fit_scaling(X, workspace)
             tunes = self.decoder_.needs_tuning
@@ -248,18 +251,21 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
                 if tunes and self.mapping_.held_rows_ is not None:
                     held = self.mapping_.held_rows_
             codes = self._rows_to_decode(X)
-            self.decoder_.fit(codes, Y)
-            if held is not None:
-                self.decoder_.tune(self._left_out_codes(codes, Z, held), held, codes)
+            with self._stage("decoder"):
+                self.decoder_.fit(codes, Y)
+                if held is not None:
+                    self.decoder_.tune(self._left_out_codes(codes, Z, held), held, codes)
             self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
             if self.ranker_ is not None:
-                self._fit_ranker(X, codes, Z, Y, rng, workspace)
-                scores = self._fit_reranker(Y)
+                with self._stage("ranker"):
+                    self._fit_ranker(X, codes, Z, Y, rng, workspace)
+                    scores = self._fit_reranker(Y)
                 if calibrates:
                     self.calibration_ = ScoreCalibration().fit(scores, Y[self.ranker_.held_rows_])
                 self.ranker_.forget_held_rows()
             elif calibrates:
-                self.calibration_ = self._calibrated(X, Z, Y, order)
+                with self._stage("calibration"):
+                    self.calibration_ = self._calibrated(X, Z, Y, order)
         return self
 
     @available_if(why_no_codes)
@@ -304,7 +310,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
 
     def _fit_codes(self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None) -> Any:
         """Fit embedding and mapping; returns the targets of the training rows, (n_samples, n_components)."""
-        report = progress_callback(self.progress)
+        report = self._on_progress
         if not isinstance(self.embedding, FrozenEstimator):
             self.embedding_.fit(Y, progress=report, memory_limit=self.memory_limit)
         Z = self.embedding_.transform(Y)
@@ -430,8 +436,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         embedding = _seeded(self._stages(*Y.shape)[0], check_random_state(self.random_state))
         with use_device(self.device):
             if n_steps is None:
-                report = progress_callback(self.progress)
-                return [embedding.fit(Y, progress=report, memory_limit=self.memory_limit)]
+                with reporting(self.progress) as report:
+                    return [embedding.fit(Y, progress=report, memory_limit=self.memory_limit)]
             return list(embedding.fit_path(Y, n_steps=tuple(n_steps), memory_limit=self.memory_limit))
 
     def predict_topk_path(

@@ -18,7 +18,7 @@ from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import DataError
 from pysldl.inspection.snippets import row_snippets
-from pysldl.preprocessing.frames import is_frame
+from pysldl.preprocessing.frames import column_names, is_frame
 from pysldl.preprocessing.labels import as_classes, indicator_of_names
 from pysldl.preprocessing.text import as_texts
 from pysldl.ranking.extend import extend_ranker
@@ -167,7 +167,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
         if self.target_kind_ == "classes":
             return indicator_of_names([[value] for value in as_classes(y).tolist()], known), known
         if label_names is None and is_frame(y):
-            label_names = [str(column) for column in y.columns]
+            label_names = column_names(y)
         Y, names = self._matched_labels(y, label_names)
         if names is not None:
             return Y, names

@@ -26,6 +26,7 @@ from pysldl.estimator.prediction_sets import PredictionSets, SetCoverage
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
+from pysldl.preprocessing.frames import library_of, make_frame, row_index
 from pysldl.preprocessing.scaling import standardized
 from pysldl.preprocessing.vocabulary import Concept, Vocabulary
 from pysldl.ranking.candidates import Candidates
@@ -121,6 +122,35 @@ class LabelPredictor:
             raise DataError("names=True needs labels with names, but this model was fitted on one class per row.")
         spelled = self.label_names_ if names is True or self.label_ids_ is None else self.label_ids_
         return np.where(labels >= 0, spelled[labels], ""), scores
+
+    def predict_frame(self, X: Any, k: int = 5, *, proba: bool = False, library: str | None = None) -> Any:
+        """Return the k best labels of every row as a frame with one line for each row and label.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+        k : int
+        proba : bool
+            Give calibrated probabilities instead of scores.
+        library : {"pandas", "polars", "pyarrow"}, optional
+            What the frame is made with. Default: that of ``X``, and pandas where X is no frame.
+
+        Returns
+        -------
+        DataFrame or Table
+            With the columns ``row`` (the index of a pandas ``X``, else numbers), ``rank``, ``label``, and ``score`` or
+            ``probability``.
+        """
+        labels, scores = self.predict_topk(X, k, proba=proba)
+        rows, slots = np.nonzero(labels >= 0)
+        index = row_index(X, len(labels))
+        columns = {
+            "row": [index[row] for row in rows],
+            "rank": slots + 1,
+            "label": self.label_names_[labels[rows, slots]].tolist(),
+            "probability" if proba else "score": scores[rows, slots],
+        }
+        return make_frame(columns, library or library_of(X) or "pandas")
 
     def predict_scores(self, X: Any, top: int = 100) -> sparse.csr_array:
         """Return the scores of the ``top`` best labels of every row, CSR of shape (n_samples, n_labels)."""

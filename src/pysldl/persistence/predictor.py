@@ -20,7 +20,7 @@ HALVES = {
 }
 WHOLE = (
     *("pysldl.decoding", "pysldl.neighbors", "pysldl.ranking", "pysldl.estimator.calibration"),
-    "pysldl.preprocessing.vocabulary",
+    *("pysldl.estimator.prediction_sets", "pysldl.preprocessing.vocabulary"),
 )
 PARAMETERS = {"normalize", "device", "memory_limit", "fit_intercept"}
 ONLY_TO_LEARN = {"training_features_", "training_labels_", "normal_equations_"}

@@ -1,11 +1,28 @@
-"""Columns of data frames as plain Python lists; works for pandas, Polars and Arrow and imports none of them."""
+"""Frames of pandas, Polars and Arrow: their columns as plain lists, and frames of results; none is imported unasked."""
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["NUMBERS", "as_column", "frame_columns", "is_frame", "is_missing"]
+from pysldl.exceptions import DataError, MissingDependencyError
+
+__all__ = [
+    "FRAMES",
+    "NUMBERS",
+    "as_column",
+    "column_names",
+    "first_rows",
+    "frame_columns",
+    "is_frame",
+    "is_missing",
+    "library_of",
+    "make_frame",
+    "row_index",
+]
+
+FRAMES = ("pandas", "polars", "pyarrow")
 
 NUMBERS = (int, float, complex, np.number, np.bool_)
 
@@ -15,11 +32,47 @@ def is_frame(values: Any) -> bool:
     return hasattr(values, "columns") and not sparse.issparse(values)
 
 
+def column_names(frame: Any) -> list[str]:
+    """Names of the columns of a data frame."""
+    return [str(name) for name in (frame.column_names if hasattr(frame, "column_names") else frame.columns)]
+
+
+def first_rows(frame: Any, n: int) -> Any:
+    """The first rows of a data frame."""
+    return frame.head(n) if hasattr(frame, "head") else frame.slice(0, n)  # Arrow
+
+
 def frame_columns(frame: Any) -> list[tuple[str, list[Any]]]:
     """Names and values of the columns of a data frame."""
+    names = column_names(frame)
     if hasattr(frame, "get_columns"):  # Polars
-        return [(str(column.name), column.to_list()) for column in frame.get_columns()]
-    return [(str(name), frame.iloc[:, at].to_list()) for at, name in enumerate(frame.columns)]
+        return [(name, column.to_list()) for name, column in zip(names, frame.get_columns(), strict=True)]
+    if hasattr(frame, "column_names"):  # Arrow
+        return [(name, column.to_pylist()) for name, column in zip(names, frame.columns, strict=True)]
+    return [(name, frame.iloc[:, at].to_list()) for at, name in enumerate(names)]
+
+
+def library_of(values: Any) -> str | None:
+    """The library of a frame or a column: "pandas", "polars" or "pyarrow"; None for all other input."""
+    library = type(values).__module__.split(".")[0]
+    return library if library in FRAMES else None
+
+
+def row_index(values: Any, n_rows: int) -> list[Any]:
+    """What identifies the rows: the index of pandas, else their numbers."""
+    index = getattr(values, "index", None)
+    return list(index) if library_of(values) == "pandas" and index is not None else list(range(n_rows))
+
+
+def make_frame(columns: dict[str, Any], library: str) -> Any:
+    """A frame of named columns, of pandas, Polars or Arrow; an error where the library is not installed."""
+    if library not in FRAMES:
+        raise DataError(f"library must be one of {', '.join(FRAMES)}, but is {library!r}.")
+    try:
+        module = import_module(library)
+    except ImportError:
+        raise MissingDependencyError(f"{library} is not installed: pip install {library}.") from None
+    return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
 
 
 def as_column(values: Any) -> list[Any] | None:

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from pysldl._utils.names import name_array
 from pysldl.exceptions import DataError
-from pysldl.preprocessing.frames import NUMBERS, as_column, is_frame, is_missing
+from pysldl.preprocessing.frames import NUMBERS, as_column, column_names, is_frame, is_missing
 
 __all__ = [
     "EncodedLabels",
@@ -80,7 +80,7 @@ def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLa
         )
         return EncodedLabels(indicator_of_names(rows, names), names, "names")
     if label_names is None and is_frame(Y):
-        label_names = [str(column) for column in Y.columns]
+        label_names = column_names(Y)
     if not sparse.issparse(Y):
         values = _as_array(Y, "Y")
         if values.ndim == 1 or (values.ndim == 2 and values.shape[1] == 1 and not _is_binary(values)):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from pysldl.exceptions import DataError
-from pysldl.preprocessing.frames import as_column, frame_columns, is_frame, is_missing
+from pysldl.preprocessing.frames import as_column, first_rows, frame_columns, is_frame, is_missing
 
 __all__ = ["as_texts", "default_vectorizer"]
 
@@ -72,7 +72,7 @@ def default_vectorizer(**settings: Any) -> Any:
 def _refuse_several_columns(X: Any, name: str) -> None:
     """An error where ``X`` has several columns and there are words among them."""
     if is_frame(X):
-        written = [column for column, cells in frame_columns(X.head(FIRST_ROWS)) if _holds_words(cells)]
+        written = [column for column, cells in frame_columns(first_rows(X, FIRST_ROWS)) if _holds_words(cells)]
         if written:
             several = len(written) > 1
             raise DataError(

@@ -1,0 +1,46 @@
+"""Methods that change an object as a whole or leave it as it was."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+__all__ = ["all_or_nothing", "comes_from_interrupt"]
+
+Arguments = ParamSpec("Arguments")
+Self = TypeVar("Self")
+Result = TypeVar("Result")
+
+
+def all_or_nothing(
+    method: Callable[Concatenate[Self, Arguments], Result],
+) -> Callable[Concatenate[Self, Arguments], Result]:
+    """Give an object back its attributes where a method that sets them ends by an error, or by Ctrl-C.
+
+    A fit that was interrupted leaves an estimator that is not fitted, or that is fitted as it was before. Arrays that
+    the method changes in place are not restored.
+    """
+
+    @wraps(method)
+    def whole(self: Self, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        before = dict(vars(self))
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException as error:
+            attributes: dict[str, Any] = vars(self)
+            attributes.clear()
+            attributes.update(before)
+            if not isinstance(error, KeyboardInterrupt) and comes_from_interrupt(error):
+                raise KeyboardInterrupt from error
+            raise
+
+    return whole
+
+
+def comes_from_interrupt(error: BaseException) -> bool:
+    """Whether Ctrl-C is what lies behind an error; compiled loops turn it into a ``SystemError``."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, KeyboardInterrupt):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False

@@ -1,0 +1,46 @@
+"""A fitted model in a table: its stages, its size, and how good it was on held-out rows."""
+
+from typing import Any
+
+from pysldl.inspection.display import html_table
+
+__all__ = ["fitted_html", "fitted_summary"]
+
+STAGES = ("embedding_", "mapping_", "decoder_", "ranker_", "reranker_")
+
+
+def fitted_summary(model: Any) -> list[tuple[str, str]]:
+    """Return names and values of what is known of a fitted classifier.
+
+    Parameters
+    ----------
+    model : classifier
+        Stages that it does not have, and held-out metrics of a model without calibration, are left out.
+    """
+    n_seen = int((model.label_counts_ > 0).sum())
+    facts = [
+        ("training rows", f"{model.n_samples_:,}"),
+        ("features", f"{model.n_features_in_:,}" + (" words" if model.vectorizer_ is not None else "")),
+        (
+            "labels",
+            f"{len(model.label_names_):,}, of which {n_seen:,} have training rows",
+        ),
+    ]
+    for name in STAGES:
+        stage = getattr(model, name, None)
+        if stage is not None:
+            facts.append((name.rstrip("_"), " ".join(repr(stage).split())))
+    calibration = model.calibration_
+    if calibration is not None:
+        held = calibration.held_out_
+        figures = ", ".join(f"{name} {value:.3f}" for name, value in held["metrics"].items())
+        facts.append((f"on {held['n_rows']:,} held-out rows", figures))
+        facts.append(
+            ("threshold of predict", f"{calibration.threshold_:.4g}, held-out F1 {calibration.left_out_f1_:.3f}")
+        )
+    return facts
+
+
+def fitted_html(model: Any) -> str:
+    """Return :func:`fitted_summary` as a table for a notebook."""
+    return html_table(f"Fitted {type(model).__name__}", ("", ""), fitted_summary(model))
