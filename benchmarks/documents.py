@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from blocks import comparison, embedding, figures, machines, readme, reproduction, speed, vocabularies
+from blocks import comparison, embedding, figures, machines, readme, reproduction, sets, speed, vocabularies
 from blocks.evidence import Evidence
 from blocks.text import wrapped
 from pysldl._utils.files import write_atomically
@@ -50,6 +50,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "steps": embedding.steps,
     "peers": speed.peers,
     "reranker": speed.reranker,
+    "prediction-sets": sets.prediction_sets,
     "peer-ratios": speed.peer_ratios,
     "scaling": speed.scaling,
     "gpu": speed.gpu,

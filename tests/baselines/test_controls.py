@@ -54,7 +54,7 @@ def test_ridge_calibrates_on_scores_of_left_out_rows(world):
     fits_too_well = in_sample.predict(X)
     hits = float((fits_too_well.multiply(Y)).sum())
     training_f1 = 2 * hits / (fits_too_well.nnz + Y.nnz)
-    assert in_sample.calibration_.left_out_f1_ < training_f1 - 0.05
+    assert in_sample.calibration_.held_out_f1_ < training_f1 - 0.05
 
 
 def test_logistic_is_one_regression_per_label(world):

@@ -25,7 +25,7 @@ def test_new_labels_take_over_rows_and_nothing_else_changes(small_file):
 @pytest.mark.parametrize(
     "preset", ["paper(embedding=RandomLabelEmbedding(8))", "accurate(decoder__limit=0, ranker__limit=0)"]
 )
-@pytest.mark.filterwarnings("ignore:.*labels occur in no training row:pysldl.exceptions.SLDLWarning")
+@pytest.mark.filterwarnings("ignore:.*labels have no training examples:pysldl.exceptions.SLDLWarning")
 def test_an_update_is_compared_with_a_fit(small_file, command_line, monkeypatch, capsys, preset, tmp_path):
     import online
     from records import read_rows

@@ -61,7 +61,7 @@ def test_limits_are_judged():
     assert "2.00 s to 2.70 s, 1.35 times" in bad[1]
 
 
-@pytest.mark.filterwarnings("ignore:.*labels occur in no training row")
+@pytest.mark.filterwarnings("ignore:.*labels have no training examples")
 def test_the_latent_way_takes_the_sparse_graph(monkeypatch):
     import scaling
 

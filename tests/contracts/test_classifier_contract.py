@@ -126,7 +126,7 @@ def test_labels_that_no_row_and_that_every_row_carries(name):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SLDLWarning)
         model = build(name).fit(X_TRAIN, Y)
-    assert sum("2 of 9 labels occur in no training row" in str(warning.message) for warning in said) == 1
+    assert sum("2 of 9 labels have no training examples" in str(warning.message) for warning in said) == 1
     assert np.isfinite(model.decision_function(X_TEST)).all()
     assert not np.isin(model.predict_topk(X_TEST, 9)[0], (0, 8)).any()
     assert not np.isin(model.predict(X_TEST).indices, (0, 8)).any()

@@ -37,8 +37,8 @@ def test_the_threshold_has_the_best_micro_f1():
 
     best = ScoreCalibration().fit(scores, Y)
     assert f1(best.threshold_) == pytest.approx(max(f1(threshold) for threshold in scores.ravel()))
-    assert best.left_out_f1_ == pytest.approx(f1(best.threshold_), abs=0.05)
-    assert best.left_out_f1_ <= f1(best.threshold_) + 1e-12
+    assert best.held_out_f1_ == pytest.approx(f1(best.threshold_), abs=0.05)
+    assert best.held_out_f1_ <= f1(best.threshold_) + 1e-12
 
 
 def test_ties_are_predicted_together():
@@ -58,4 +58,4 @@ def test_sparse_scores_are_as_dense_ones_whose_rest_is_zero():
 def test_rows_without_any_candidate():
     scores = sparse.csr_array(([0.7], ([0], [1])), shape=(4, 3))
     calibration = ScoreCalibration().fit(scores, sparse.csr_array(np.eye(4, 3)))
-    assert np.isfinite(calibration.threshold_) and 0 <= calibration.left_out_f1_ <= 1
+    assert np.isfinite(calibration.threshold_) and 0 <= calibration.held_out_f1_ <= 1

@@ -115,7 +115,7 @@ def test_threshold_learned_on_left_out_rows_carries_over(decoded, test):
     predicted = decoded.predict(test.X)
     hits = predicted.multiply(test.Y).sum()
     f1 = 2 * hits / (predicted.nnz + test.Y.nnz)
-    assert f1 == pytest.approx(decoded.calibration_.left_out_f1_, abs=0.07)
+    assert f1 == pytest.approx(decoded.calibration_.held_out_f1_, abs=0.07)
 
 
 def test_probabilities_are_calibrated(decoded, test):

@@ -22,7 +22,7 @@ from pysldl.persistence import load_model, save_model
 from pysldl.ranking import LinearRanker
 
 # The columns of labels that come later are empty at first.
-pytestmark = pytest.mark.filterwarnings("ignore:.*labels occur in no training row:pysldl.exceptions.SLDLWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:.*labels have no training examples:pysldl.exceptions.SLDLWarning")
 
 N_KNOWN, N_NEW_LABELS = 400, 5
 

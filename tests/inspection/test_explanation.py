@@ -22,10 +22,10 @@ def explanation():
 def test_explanation_in_a_terminal(explanation):
     assert str(explanation).splitlines() == [
         "<b>sky</b>: score 0.75, probability 0.50",
-        "  voted for by",
+        "  similar training examples",
         "    row 3: similarity 0.900, 0.5 of the score; sky, a & b",
         "    row 17: similarity 0.800, 0.25 of the score; sky",
-        "  score of the linear read-out: 0.300, of which",
+        "  features that raised or lowered the score (score of the linear read-out: 0.300)",
         "    blue: +0.400",
         "    <script>: -0.100",
     ]

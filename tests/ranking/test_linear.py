@@ -97,7 +97,7 @@ def test_a_row_without_words_gets_the_frequent_labels(accurate, train):
 def test_threshold_and_probabilities_come_from_held_out_rows(accurate, test):
     predicted = accurate.predict(test.X)
     f1 = 2 * predicted.multiply(test.Y).sum() / (predicted.nnz + test.Y.nnz)
-    assert f1 == pytest.approx(accurate.calibration_.left_out_f1_, abs=0.1)
+    assert f1 == pytest.approx(accurate.calibration_.held_out_f1_, abs=0.1)
 
 
 @pytest.mark.parametrize("make", [with_ranker, lambda: make_sldl("accurate"), lambda: make_sldl("fast")])

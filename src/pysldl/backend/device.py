@@ -1,4 +1,4 @@
-"""Where the heavy loops run: on the processor, or through torch on a graphics card."""
+"""Where the heavy loops run: on the processor, or through torch on a GPU."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -27,7 +27,7 @@ OF_TEXT_FILES = ("text", "delimiter", "header", "encoding", "id", "title")
 class Truth:
     """True labels in the columns of a model, and how often each was seen in training.
 
-    Columns beyond those of the model are labels that it has never heard of.
+    Columns beyond those of the model are labels that it does not know.
     """
 
     Y: sparse.csr_array
@@ -82,7 +82,7 @@ class Model:
         ----------
         dataset : Dataset
         unseen : {"keep", "drop"} or None
-            What to do with a label that the model has never heard of. None: an error.
+            What to do with a label that the model does not know. None: an error.
         """
         names, counts = self.classifier.label_names_, self.classifier.label_counts_
         matched = self.classifier.match_names([str(name) for name in dataset.label_names])

@@ -172,7 +172,7 @@ def _train(classifier: Any, rows: "Dataset", vocabulary: "Vocabulary | None") ->
 
 
 def _memory(classifier: Any, rows: "Dataset") -> dict[str, int]:
-    """Bytes of each stage beside the data, where the classifier can tell."""
+    """Bytes of each stage, excluding the data, where the classifier can tell."""
     if not hasattr(classifier, "estimate_memory"):
         return {}
     stored = 0 if rows.X is None else int(getattr(rows.X, "nnz", rows.X.size))
@@ -192,7 +192,7 @@ def _learned(classifier: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if classifier.calibration_ is not None:
         found["threshold"] = classifier.calibration_.threshold_
-        found["left_out_f1"] = classifier.calibration_.left_out_f1_
+        found["held_out_f1"] = classifier.calibration_.held_out_f1_
     losses = getattr(getattr(classifier, "embedding_", None), "losses_", None)
     if losses:
         found["embedding_steps"] = len(losses)

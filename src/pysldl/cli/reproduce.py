@@ -41,7 +41,8 @@ class ExperimentOptions:
     ----------
     methods : str, optional
         Comma-separated names: sldl, official, blend, without-ge, without-ge-symmetric, without-ac, random, identity,
-        svd, or a baseline. By default sldl,random,identity; with --report-only or --from-export all that were run.
+        svd, or a baseline; or a group: all, ablations, baselines, controls. By default sldl,random,identity; with
+        --report-only or --from-export all that were run.
         Settings after colons make a variant, a method beside the others: `AdaC2,AdaC2:learner=svc`.
     datasets : str, optional
         Comma-separated names of the catalog, or data files. By default all of the paper's that are found.

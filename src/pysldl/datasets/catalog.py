@@ -109,7 +109,7 @@ def dataset_info(name: str) -> DatasetInfo:
     if name.lower() in entries:
         return entries[name.lower()]
     hint = did_you_mean(name, {known: info.name for known, info in entries.items()})
-    raise DataError(f"no data set {name!r} in the catalog; {hint or 'list_datasets() shows all.'}")
+    raise DataError(f"no data set {name!r} in the catalog; {hint or 'see: sldl datasets, or list_datasets().'}")
 
 
 def find_dataset(name: str, data_dir: str | os.PathLike[str] | None = None) -> tuple[Path, ...] | None:

@@ -175,8 +175,8 @@ def read_texts(
     text : str or sequence of str, optional
         The field of a JSON object, or the column of a table, that holds the text; see :func:`read_csv`.
     format : {"auto", "jsonl", "csv", "lines"}
-        JSON objects or strings (one a line, or an array), a table, or one text a line. "auto" goes by the suffix; where
-        that does not say it, lines that begin with a brace or a bracket are JSON.
+        JSON objects or strings (one a line, or an array), a table, or one text a line. "auto" detects it from the
+        suffix; where that does not say it, lines that begin with a brace or a bracket are JSON.
     id, title : str, optional
         The fields or columns that identify a row. Default: "id" and "title", which need not be there.
     delimiter : str, optional

@@ -32,7 +32,7 @@ class BlendDecoder(Decoder):
     readout : LinearReadout, optional
         Default :class:`LinearReadout`.
     weight : float or None
-        Part of the read-out, in [0, 1]. None: chosen by P@k and nDCG@k (k = 1, 3, 5) on left-out training rows.
+        Part of the read-out, in [0, 1]. None: chosen by P@k and nDCG@k (k = 1, 3, 5) on held-out training rows.
 
     Attributes
     ----------

@@ -146,7 +146,7 @@ def quality(
     *,
     ks: tuple[int, ...] = (1, 5),
 ) -> float:
-    """What choices on left-out rows are made by: the sum of P@k and nDCG@k of labels, best first.
+    """What choices on held-out rows are made by: the sum of P@k and nDCG@k of labels, best first.
 
     With inverse propensities, (n_labels,), the sum of their propensity-scored kin. Few rows are better judged by more
     ``ks``: P@1 is one yes or no a row, and of a few hundred rows mostly chance.

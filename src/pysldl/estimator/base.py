@@ -169,7 +169,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
             some = ", ".join(repr(str(name)) for name in self.label_names_[unseen[:3]])
             more = ", ..." if unseen.size > 3 else ""
             warnings.warn(
-                f"{unseen.size} of {n_labels} labels occur in no training row and will never be predicted: "
+                f"{unseen.size} of {n_labels} labels have no training examples and will never be predicted: "
                 f"{some}{more}.",
                 SLDLWarning,
                 stacklevel=4,

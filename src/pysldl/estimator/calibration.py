@@ -27,7 +27,7 @@ class ScoreCalibration(LightEstimator):
         The isotonic curve, linear between its knots.
     threshold_ : float
         Labels that score at least this are predicted.
-    left_out_f1_ : float
+    held_out_f1_ : float
         Micro-F1 on the held-out rows, those of each half at the threshold that is best on the other half.
     held_out_ : dict
         How good the model was on the held-out rows, see :func:`~pysldl.metrics.reliability.reliability_report`.
@@ -45,7 +45,7 @@ class ScoreCalibration(LightEstimator):
     array([0.1, 0.9])
     """
 
-    _saved_state = ("scores_", "probabilities_", "threshold_", "left_out_f1_", "held_out_", "sets_")
+    _saved_state = ("scores_", "probabilities_", "threshold_", "held_out_f1_", "held_out_", "sets_")
 
     def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
         """Learn from held-out rows.
@@ -61,7 +61,7 @@ class ScoreCalibration(LightEstimator):
         floor = 0.0 if sparse.issparse(scores) else float(best[labels >= 0].min(initial=0.0))
         self._fit_ranked(labels, best, Y, floor)
         self.sets_ = PredictionSets().fit(scores, Y)
-        self.left_out_f1_ = _cross_fitted_f1(labels, best, Y)
+        self.held_out_f1_ = _cross_fitted_f1(labels, best, Y)
         self.held_out_ = reliability_report(
             labels,
             best,

@@ -79,12 +79,12 @@ class Explanation:
             strongest = sorted(self.rescoring, key=lambda part: -abs(part.value))[:5]
             lines.append("  rescored by " + ", ".join(f"{part.name} {part.value:+.2f}" for part in strongest))
         if self.neighbors:
-            lines.append("  voted for by")
+            lines.append("  similar training examples")
             for n in self.neighbors:
                 vote = f"similarity {n.similarity:.3f}, {n.contribution:.3g} of the score"
                 lines.append(f"    row {n.row}: {vote}; {', '.join(n.labels)}")
         if self.terms:
-            lines.append(f"  {self.terms_meaning}: {self.terms_total:.3f}, of which")
+            lines.append(f"  features that raised or lowered the score ({self.terms_meaning}: {self.terms_total:.3f})")
             for t in self.terms:
                 lines.append(f"    {t.feature}: {t.contribution:+.3f}")
         return "\n".join(lines)
@@ -105,11 +105,11 @@ class Explanation:
                 for n in self.neighbors
             ]
             columns = ("training row", "similarity", "of the score", "", "its labels")
-            parts.append(html_table("Voted for by", columns, rows))
+            parts.append(html_table("Similar training examples", columns, rows))
         if self.terms:
             most = max(abs(t.contribution) for t in self.terms)
             terms = [(t.feature, t.value, f"{t.contribution:+.3f}", bar(t.contribution, most)) for t in self.terms]
-            title = f"{self.terms_meaning[:1].upper()}{self.terms_meaning[1:]}: {self.terms_total:.3f}, of which"
+            title = f"Features that raised or lowered the score ({self.terms_meaning}: {self.terms_total:.3f})"
             parts.append(html_table(title, ("feature", "value", "term", ""), terms))
         return f"<div>{''.join(parts)}</div>"
 

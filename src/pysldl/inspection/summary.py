@@ -36,7 +36,7 @@ def fitted_summary(model: Any) -> list[tuple[str, str]]:
         figures = ", ".join(f"{name} {value:.3f}" for name, value in held["metrics"].items())
         facts.append((f"on {held['n_rows']:,} held-out rows", figures))
         facts.append(
-            ("threshold of predict", f"{calibration.threshold_:.4g}, held-out F1 {calibration.left_out_f1_:.3f}")
+            ("threshold of predict", f"{calibration.threshold_:.4g}, held-out F1 {calibration.held_out_f1_:.3f}")
         )
     return facts
 

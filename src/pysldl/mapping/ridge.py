@@ -152,7 +152,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         y : array-like or sparse of shape (n_samples, n_components)
             The targets Z; one-dimensional for a single one.
         leverage_of : array of int, optional
-            Rows whose leverage (diagonal of the hat matrix) shall be kept as ``leverage_``, from which
+            Rows whose leverage (diagonal of the hat matrix) should be kept as ``leverage_``, from which
             :meth:`leave_one_out` derives what the model would say of a row it never saw. Where ``early_stopping``
             holds rows out, which the model never saw in truth (leverage 0), a request for fewer than all is dropped.
         progress : callable, optional

@@ -264,7 +264,7 @@ class CalibrationFacts(_Message):
     """The learned threshold, and points of the curve from scores to probabilities."""
 
     threshold: float
-    left_out_f1: float
+    held_out_f1: float
     scores: list[float]
     probabilities: list[float]
 

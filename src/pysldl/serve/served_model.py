@@ -334,7 +334,7 @@ def _calibration_facts(calibration: Any) -> schemas.CalibrationFacts | None:
     if calibration is None:
         return None
     curve = _thinned(calibration.scores_), _thinned(calibration.probabilities_)
-    return schemas.CalibrationFacts(calibration.threshold_, calibration.left_out_f1_, *curve)
+    return schemas.CalibrationFacts(calibration.threshold_, calibration.held_out_f1_, *curve)
 
 
 def _held_out_facts(calibration: Any, counts: NDArray[np.int64]) -> dict[str, Any] | None:

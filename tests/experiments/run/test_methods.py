@@ -39,7 +39,7 @@ def test_a_word_that_leaves_the_choice_to_the_method_can_be_replaced_by_a_value(
         ("SLEEC:n_neighbors", "write it as key=value"),
         ("SLEEC:n_neighbors=many", "expected a value like 25"),
         ("sldl:embedding=Foo", "choose one of GaussianLabelEmbedding"),
-        ("sldl:embedding.n_components=3", "embedding__n_components is the run's to choose; use --c-hats"),
+        ("sldl:embedding.n_components=3", "embedding__n_components is set by the grid or by the run; use --c-hats"),
         ("sldl:embedding.n_steps=3", "use --n-steps"),
         ("blend:decoder.neighbors.n_neighbors=3", "use --ks"),
         ("SLEEC:random_state=3", "use --seed"),

@@ -31,6 +31,12 @@ __all__ = [
 REFERENCE = METHODS["sldl"].title
 ABLATION = tuple(spec.title for spec in METHODS.values() if spec.kind == "ablation")
 AXES = ("c_hat", "n_steps", "k")
+GROUPS = {
+    "all": ("preset", "ablation", "baseline", "reconstruction", "control"),
+    "ablations": ("ablation",),
+    "baselines": ("baseline", "reconstruction"),
+    "controls": ("control",),
+}
 OF_THE_RUN = {"random_state": "--seed", "device": "--device"}
 OF_THE_GRID = {
     "embedding__n_components": ("c_hat", "--c-hats"),
@@ -152,10 +158,13 @@ def method_names() -> list[str]:
 def find_methods(names: Iterable[str]) -> list[Method]:
     """Methods by name, each once; an unknown one is an error that offers the nearest names.
 
-    Settings follow a name after colons: a variant with parameters of its own, which is a method beside the others.
+    Settings follow a name after colons: a variant with parameters of its own, which is a method beside the others. A
+    group stands for its methods: ``all``, ``ablations``, ``baselines`` or ``controls``.
 
     Examples
     --------
+    >>> [method.name for method in find_methods(["controls"])]
+    ['prior', 'knn', 'ovr', 'ridge']
     >>> [method.title for method in find_methods(["sleec", "sleec:n_neighbors=10:n_clusters=4"])]
     ['SLEEC', 'SLEEC (n_neighbors=10, n_clusters=4)']
     """
@@ -163,7 +172,7 @@ def find_methods(names: Iterable[str]) -> list[Method]:
     lower = {name.lower(): name for name in known} | {method.title.lower(): name for name, method in known.items()}
     all_names = ", ".join(known)
     found = {}
-    for name in names:
+    for name in (one for given in names for one in _members(given)):
         plain, *words = (word.strip() for word in name.split(":"))
         actual = lower.get(plain.lower())
         if actual is None:
@@ -173,6 +182,12 @@ def find_methods(names: Iterable[str]) -> list[Method]:
     if not found:
         raise DataError(f"no method was named: choose from {all_names}.")
     return list(found.values())
+
+
+def _members(name: str) -> list[str]:
+    """The names of the methods of a group; a name that is no group stands for itself."""
+    kinds = GROUPS.get(name.strip().lower())
+    return [name] if kinds is None else [spec.name for spec in METHODS.values() if spec.kind in kinds]
 
 
 _REGISTERED: dict[str, Method] = {}
@@ -201,7 +216,7 @@ def _variant(method: Method, words: Sequence[str]) -> Method:
     options = OF_THE_RUN | {name: option for name, (axis, option) in OF_THE_GRID.items() if axis in axes}
     for key in settings:
         if key in options:
-            raise DataError(f"method {name}: {key} is the run's to choose; use {options[key]}.")
+            raise DataError(f"method {name}: {key} is set by the grid or by the run; use {options[key]}.")
     return variant
 
 

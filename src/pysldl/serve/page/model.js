@@ -74,7 +74,7 @@ function folded(entries) {
 function quality({ calibration, held_out: held }) {
   if (!calibration) return sheet("Held-out rows", [el("p", { class: "quiet" }, "This model was not calibrated.")]);
   const found = Object.fromEntries(Object.entries(held?.metrics ?? {}).map(([name, value]) => [name, share(value)]));
-  found["micro-F1 at the threshold"] = share(calibration.left_out_f1);
+  found["micro-F1 at the threshold"] = share(calibration.held_out_f1);
   found["threshold on the score"] = calibration.threshold.toPrecision(3);
   const inside = [metricsTable(found)];
   if (held) {
