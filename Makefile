@@ -17,16 +17,16 @@ CORE_TESTS := src tests/_utils tests/contracts tests/datasets tests/embedding te
   tests/neighbors tests/persistence tests/preprocessing tests/test_project.py
 # Together these use NumPy, SciPy, scikit-learn, numba, faiss, cyclopts, rich, starlette, uvicorn, matplotlib, jinja2.
 BOUNDS_TESTS := tests/datasets tests/decoding tests/metrics tests/neighbors tests/persistence tests/preprocessing \
-  $(shell find tests -name test_cli_golden_path.py -o -name test_figures.py -o -name test_card.py -o -name test_serve_api.py)
+  $(shell find tests -name test_cli_golden_path.py -o -name test_figures.py -o -name test_card.py -o -name test_app.py)
 # These read what the wheel must hold beside modules: the page, templates, tables.
 WHEEL_TESTS := tests/persistence tests/inspection \
-  $(shell find tests -name test_cli_golden_path.py -o -name test_catalog.py -o -name test_serve_api.py -o -name test_stats.py)
+  $(shell find tests -name test_cli_golden_path.py -o -name test_catalog.py -o -name test_app.py -o -name test_stats.py)
 
 # The core of the library under the versions of NumPy, SciPy, scikit-learn and Starlette that Annif pins.
 ANNIF_TESTS := tests/annif tests/datasets tests/persistence tests/preprocessing \
-  $(shell find tests -name test_concepts.py -o -name test_cli_golden_path.py -o -name test_serve_api.py)
+  $(shell find tests -name test_concepts.py -o -name test_cli_golden_path.py -o -name test_app.py)
 
-.PHONY: help demo documents test test-machines test-core test-bounds test-wheel test-annif coverage lint types clean
+.PHONY: help axe demo documents test test-machines test-core test-bounds test-wheel test-annif coverage lint types clean
 
 help:                   ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -36,6 +36,13 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	touch $(READY)
+
+# What finds faults of accessibility in the page; its test skips where there is no npm to get it.
+AXE := build/npm/node_modules/axe-core/axe.min.js
+$(AXE):
+	npm install --silent --no-audit --no-fund --prefix build/npm axe-core@4.14.0
+
+axe: $(AXE)             ## get axe-core through npm for the test of the page's accessibility
 
 demo: $(READY)          ## train on the built-in data and show what comes out
 	$(BIN)/sldl demo

@@ -28,8 +28,8 @@ class Answer(NamedTuple):
 class Service:
     """A running `sldl serve`."""
 
-    def __init__(self, model: Path, *words: str, **environment: str) -> None:
-        command = [sys.executable, "-m", "pysldl.cli", "serve", str(model), "--port", "0", "--json", *words]
+    def __init__(self, model: Path, *words: str, port: int = 0, **environment: str) -> None:
+        command = [sys.executable, "-m", "pysldl.cli", "serve", str(model), "--port", str(port), "--json", *words]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | environment
         )

@@ -19,9 +19,15 @@ async function ask(path, options = {}) {
   try {
     answer = await fetch(path, { ...options, headers });
   } catch {
-    throw new Refusal("unreachable", "The service does not answer. Is it still running?");
+    waitForService();
+    throw new Refusal("unreachable", "The service is gone: it does not answer. This page tries again by itself.");
   }
-  const document = await answer.json();
+  let document;
+  try {
+    document = await answer.json();
+  } catch {
+    throw new Refusal("unreadable", `The answer cannot be read (status ${answer.status}).`);
+  }
   if (answer.ok) return document;
   if (answer.status === 401) {
     await askForToken();
@@ -62,12 +68,39 @@ function askForToken() {
   return asking;
 }
 
-export function showProblem(error) {
+let again = null;
+let waiting = 0;
+
+// A problem, and what to do again, if anything, when the person wants to or the service is back.
+export function showProblem(error, retry = null) {
   if (!(error instanceof Refusal)) console.error(error);
-  $("problem").textContent = error.message;
+  again = retry;
+  $("problem-text").textContent = error.message;
+  $("problem-again").hidden = retry === null;
   $("problem").hidden = false;
 }
 
 export function clearProblem() {
   $("problem").hidden = true;
+}
+
+function tryAgain() {
+  clearProblem();
+  again?.();
+}
+
+$("problem-again").addEventListener("click", tryAgain);
+
+// Asks now and then whether the service is back.
+function waitForService() {
+  waiting ||= setInterval(async () => {
+    try {
+      await fetch("/health/live", { cache: "no-store" });
+    } catch {
+      return;
+    }
+    clearInterval(waiting);
+    waiting = 0;
+    if (!$("problem").hidden) tryAgain();
+  }, 2000);
 }

@@ -26,3 +26,22 @@ export const count = (n) => n.toLocaleString("en");
 export const rows = (n) => (n === 1 ? "1 row" : `${count(n)} rows`);
 
 export const labelAddress = (label) => `#relations/${encodeURIComponent(label)}`;
+
+// A link to where the vocabulary describes a label; only addresses of the web are links.
+export function uriLink(uri) {
+  if (!/^https?:\/\//i.test(uri ?? "")) return uri ? el("span", { class: "quiet uri" }, uri) : null;
+  return el("a", { href: uri, class: "uri", rel: "noopener noreferrer", target: "_blank" }, uri);
+}
+
+// Offers what was made here as a file.
+export function download(name, content, type) {
+  const address = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
+  const link = el("a", { href: address, download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+export const csvLine = (cells) =>
+  cells.map((cell) => (/[",\r\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : String(cell))).join(",") + "\r\n";

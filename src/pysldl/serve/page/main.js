@@ -27,7 +27,7 @@ async function route() {
     document.title = `${facts.name} · ${view[0].toUpperCase()}${view.slice(1)}`;
     await VIEWS[view](facts, label === undefined ? null : decodeURIComponent(label));
   } catch (error) {
-    showProblem(error);
+    showProblem(error, route);
   }
 }
 

@@ -10,7 +10,7 @@ const NODE_BANDS = 4;
 const NODES_A_PATH = 400;
 const ARROWS_A_PATH = 50;
 // What lies over the canvas, which no name shall hide under: the buttons in its corner, the line of help below.
-const BUTTONS = { width: 64, height: 156 };
+const BUTTONS = { width: 64, height: 200 };
 const HELP = { width: 900, height: 30 };
 
 export class LabelMap {
@@ -22,6 +22,7 @@ export class LabelMap {
     this.selected = -1;
     this.hovered = -1;
     this.leastCount = 1;
+    this.showsLinks = false;
     this.out = new Map();
     this.in = new Map();
     this.view = { x: 0.5, y: 0.5, scale: 1 };
@@ -68,6 +69,24 @@ export class LabelMap {
   setLeastCount(n) {
     this.leastCount = n;
     this.draw();
+  }
+
+  // Whether the broader and narrower labels of the vocabulary are joined by lines.
+  setLinks(shown) {
+    this.showsLinks = shown;
+    this.draw();
+  }
+
+  // What is seen now, as a picture.
+  picture() {
+    this.paint();
+    const copy = document.createElement("canvas");
+    [copy.width, copy.height] = [this.canvas.width, this.canvas.height];
+    const pen = copy.getContext("2d");
+    pen.fillStyle = getComputedStyle(this.canvas).getPropertyValue("--paper").trim();
+    pen.fillRect(0, 0, copy.width, copy.height);
+    pen.drawImage(this.canvas, 0, 0);
+    return new Promise((resolve) => copy.toBlob(resolve));
   }
 
   // `out` and `in`: strength by label of the relations from the chosen label, and of those to it.
@@ -206,6 +225,7 @@ export class LabelMap {
     const visible = this.visible();
     this.now = this.lens(); // once a picture, not once a label
     this.paintArrows(visible, color("--thread"));
+    if (this.showsLinks) this.paintLinks(visible, color("--link"));
     this.paintNodes(visible, color("--node"), color("--accent"));
     if (this.selected >= 0) this.paintChosen(color);
     this.paintNames(visible, color);
@@ -262,6 +282,23 @@ export class LabelMap {
       }
     });
     pen.globalAlpha = 1;
+  }
+
+  // From the narrower label to the broader one, dashed, so that no one takes it for what the data say.
+  paintLinks(visible, ink) {
+    const { data, pen, leastCount } = this;
+    pen.strokeStyle = ink;
+    pen.lineWidth = 1.2;
+    pen.setLineDash([5, 4]);
+    const drawn = data.narrower.filter(
+      ([a, b]) => (visible[a] || visible[b]) && data.counts[a] >= leastCount && data.counts[b] >= leastCount,
+    );
+    for (let start = 0; start < Math.min(drawn.length, MOST_NODES); start += ARROWS_A_PATH) {
+      pen.beginPath();
+      for (const [a, b] of drawn.slice(start, start + ARROWS_A_PATH)) this.trace(a, b, 6);
+      pen.stroke();
+    }
+    pen.setLineDash([]);
   }
 
   trace(a, b, head) {

@@ -72,17 +72,17 @@ function folded(entries) {
 }
 
 function quality({ calibration, held_out: held }) {
-  if (!calibration) return sheet("Held-out rows", [el("p", { class: "quiet" }, "This model was not calibrated.")]);
+  if (!calibration) return sheet("Held-out examples", [el("p", { class: "quiet" }, "This model was not calibrated.")]);
   const found = Object.fromEntries(Object.entries(held?.metrics ?? {}).map(([name, value]) => [name, share(value)]));
   found["micro-F1 at the threshold"] = share(calibration.held_out_f1);
   found["threshold on the score"] = calibration.threshold.toPrecision(3);
   const inside = [metricsTable(found)];
   if (held) {
-    const words = `Measured on ${count(held.n_rows)} training rows, each judged as if it had been left out.`;
+    const words = `Measured on ${count(held.n_rows)} held-out examples.`;
     inside.unshift(el("p", { class: "quiet" }, words));
     inside.push(el("h3", {}, "True labels found among the five best"), recallTable(held.by_frequency));
   }
-  return sheet("Held-out rows", inside);
+  return sheet("Held-out examples", inside);
 }
 
 // Metrics at 1, 3 and 5 side by side; whatever has no cut-off below.
@@ -121,7 +121,7 @@ function recallTable(groups) {
     el(
       "thead",
       {},
-      el("tr", {}, ...["training rows", "labels", "found"].map((name) => el("th", { scope: "col" }, name))),
+      el("tr", {}, ...["training examples", "labels", "in held-out examples", "found", "share"].map((name) => el("th", { scope: "col" }, name))),
     ),
     el(
       "tbody",
@@ -129,11 +129,14 @@ function recallTable(groups) {
       groups.map((group) => {
         const range = group.to === null ? `${group.from} and more` : group.from === group.to ? group.from : `${group.from} to ${group.to}`;
         const found = group.recall === null ? "–" : share(group.recall);
+        const n = group.recall === null ? 0 : Math.round(group.recall * group.n_true);
         return el(
           "tr",
           {},
           el("th", { scope: "row" }, String(range)),
           el("td", {}, count(group.n_labels)),
+          el("td", {}, count(group.n_true)),
+          el("td", {}, count(n)),
           el("td", {}, found),
         );
       }),
@@ -170,7 +173,7 @@ function calibrationPlot({ calibration, held_out: held }) {
     yName: "confidence",
     yRange: [0, 1],
     yFormat: percentage,
-    note: { x: calibration.threshold, text: "assigned from here" },
+    note: { x: calibration.threshold, text: "threshold" },
   });
   const words = "The confidence of a label is the share of labels with its score that applied, on held-out examples.";
   return sheet("Calibration", [chart, el("p", { class: "quiet" }, words)]);

@@ -1,8 +1,9 @@
 // Relations: find a label on the map, see which labels it is related to and how surely, and go on from there.
 
 import { get, showProblem } from "/page/api.js";
-import { $, bar, count, el, labelAddress, percent, rows } from "/page/dom.js";
+import { $, bar, count, csvLine, download, el, labelAddress, percent, rows, uriLink } from "/page/dom.js";
 import { LabelMap } from "/page/map.js";
+import { labelSearch } from "/page/search.js";
 
 const SHOWN = 8;
 const HEADINGS = {
@@ -44,6 +45,7 @@ async function load() {
       listen();
     }
     map.setData(data);
+    $("links-choice").hidden = !data.narrower.length;
     $("map").setAttribute("aria-label", `Map of ${count(data.labels.length)} labels`);
   } catch (error) {
     loading = null;
@@ -76,7 +78,11 @@ async function choose(label) {
   const explained = "Bars show the share of the rarer label's rows that carry the other one.";
   $("chosen").replaceChildren(
     el("h2", {}, found.label),
+    uriLink(found.uri) ?? "",
     el("p", { class: "quiet" }, `On ${rows(found.count)} of the training data. ${explained}${elsewhere}`),
+    ...concepts("Broader", found.broader),
+    ...concepts("Narrower", found.narrower),
+    ...concepts("Related", found.related),
     ...lists("out", found.outgoing, found),
     ...lists("in", found.incoming, found),
   );
@@ -93,6 +99,14 @@ function lists(kind, others, of) {
     el("h3", { class: kind }, title),
     el("ul", { class: "arrows" }, some.map((other) => line(kind, other, of))),
   ]);
+}
+
+// What the vocabulary says; a concept that is no label of the model leads to its description only.
+function concepts(title, some) {
+  if (!some.length) return [];
+  const chip = ({ label, uri, known }) =>
+    el("li", {}, el("a", known ? { href: labelAddress(label) } : { href: uri, rel: "noopener noreferrer", target: "_blank" }, label));
+  return [el("h3", {}, `${title} in the vocabulary`), el("ul", { class: "chips" }, some.map(chip))];
 }
 
 function line(kind, other, of) {
@@ -134,69 +148,15 @@ function listen() {
     const chosen = $("chosen").querySelector("h2")?.textContent;
     if (chosen) choose(chosen).catch(showProblem);
   });
-  listenToSearch();
+  $("links").addEventListener("change", () => map.setLinks($("links").checked));
+  $("save-picture").addEventListener("click", async () => download("label-map.png", await map.picture(), "image/png"));
+  $("save-arrows").addEventListener("click", () => download("label-arrows.csv", arrowTable(map.data), "text/csv"));
+  labelSearch($("search"), $("found"), (found) => (location.hash = labelAddress(found.label)));
 }
 
-// A text field with a list of suggestions, as the ARIA guide describes a combobox.
-function listenToSearch() {
-  const input = $("search");
-  const box = $("found");
-  let options = [];
-  let active = -1;
-  let asked = 0;
-
-  const close = () => {
-    box.hidden = true;
-    active = -1;
-    input.setAttribute("aria-expanded", "false");
-    input.removeAttribute("aria-activedescendant");
-  };
-  const go = (label) => {
-    input.value = label;
-    close();
-    location.hash = labelAddress(label);
-  };
-  const activate = (next) => {
-    active = (next + options.length) % options.length;
-    [...box.children].forEach((line, i) => line.setAttribute("aria-selected", String(i === active)));
-    box.children[active].scrollIntoView({ block: "nearest" });
-    input.setAttribute("aria-activedescendant", `found-${active}`);
-  };
-
-  input.addEventListener("input", async () => {
-    const mine = ++asked;
-    const query = input.value.trim().slice(0, 200);
-    if (!query) return close();
-    try {
-      const answer = await get("/v1/labels", { query, limit: 12 });
-      if (mine !== asked) return undefined;
-      options = answer.labels.map((found) => found.label);
-      box.replaceChildren(
-        ...answer.labels.map((found, i) =>
-          el(
-            "li",
-            { role: "option", id: `found-${i}`, "aria-selected": "false", onmousedown: () => go(found.label) },
-            el("span", {}, found.label),
-            el("span", { class: "quiet" }, count(found.count)),
-          ),
-        ),
-      );
-      if (!options.length) box.replaceChildren(el("li", { class: "quiet" }, "No label holds this."));
-      box.hidden = false;
-      input.setAttribute("aria-expanded", "true");
-    } catch (error) {
-      showProblem(error);
-    }
-    return undefined;
-  });
-  input.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") close();
-    if (box.hidden || !options.length) return;
-    if (event.key === "ArrowDown") activate(active + 1);
-    else if (event.key === "ArrowUp") activate(active - 1);
-    else if (event.key === "Enter") go(options[Math.max(active, 0)]);
-    else return;
-    event.preventDefault();
-  });
-  input.addEventListener("blur", close);
+function arrowTable({ labels, counts, source, target, strength }) {
+  const lines = source.map((from, i) =>
+    csvLine([labels[from], counts[from], labels[target[i]], counts[target[i]], strength[i]]),
+  );
+  return ["label,examples,more frequent label,its examples,share of examples with both (lower bound)\r\n", ...lines].join("");
 }
