@@ -16,7 +16,7 @@ from hostile import hostile_requests, raw_exchange
 from records import add_record_option
 from serve_load import memory_mb, record_measurement, service
 
-HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 SLOWEST = 15.0
 # Tenths until every worker has what it loads beside its first answers.
 WARM = 3

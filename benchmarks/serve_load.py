@@ -21,6 +21,7 @@ from typing import Any
 from data import add_data_options, open_dataset
 from measuring import WorkerError, measured_apart
 from pysldl.cli._model import open_model
+from pysldl.persistence import current_version
 from pysldl.serve.schemas import SparseRow
 from pysldl.serve.served_model import open_version
 from records import add_record_option, write_rows
@@ -29,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
 from environments import PEERS
 from single_rows import WORKER, one_by_one, spread
 
-HEAD = "POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+HEAD = "POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
 TRIALS = (1, 2, 4, 8, 16)
 SAMPLES = 60
 GROWTH_MB = 50
@@ -160,7 +161,7 @@ def memory_mb(process: int) -> float:
 
 def library(model: Path, data: Any, n: int, k: int) -> dict[str, float]:
     """One row asked of the library itself, as a worker of the service does it."""
-    opened, served = open_model(model), open_version(model)
+    opened, served = open_model(model), open_version(current_version(model), model.name)
     X = opened.rows_of(data)[:n]
     parts = [X[[row]] for row in range(X.shape[0])]
     rows = [SparseRow(list(zip(part.indices.tolist(), part.data.tolist(), strict=True))) for part in parts]

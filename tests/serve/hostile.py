@@ -82,7 +82,12 @@ def _length(head: bytes) -> int:
 
 
 def _post(path: str, body: bytes, *headers: str) -> bytes:
-    lines = [f"POST {path} HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+    lines = [
+        f"POST {path} HTTP/1.1",
+        "Host: localhost",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
     return "\r\n".join([*lines, *headers, "Connection: close", "", ""]).encode("latin-1", "replace") + body
 
 
@@ -130,21 +135,21 @@ def _broken_heads(source: random.Random, n_features: int) -> bytes:
     body = b'{"input": "cloud"}'
     return source.choice(
         [
-            b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
-            + body,
-            b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n" + body,
-            b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n" + body,
-            b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n" + body,
-            b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" + body,
-            b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X-Long: " + b"a" * 70_000 + b"\r\n\r\n",
-            b"GET / HTTP/1.1\r\nHost: x\r\nX-Bad\x00: 1\r\n\r\n",
-            b"GET / HTTP/9.9\r\nHost: x\r\n\r\n",
+            b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            b"Connection: close\r\n\r\n" + body,
+            b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n" + body,
+            b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n" + body,
+            b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n" + body,
+            b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" + body,
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X-Long: " + b"a" * 70_000 + b"\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Bad\x00: 1\r\n\r\n",
+            b"GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
             b"GET / HTTP/1.1\r\n\r\n",
             b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + source.randbytes(40) + b"\r\n\r\n",
             source.randbytes(200) + b"\r\n\r\n",
-            b"GET /health HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade, close\r\n\r\n",
-            b"BREW /v1/predict HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-            b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5000000\r\n"
+            b"GET /health HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade, close\r\n\r\n",
+            b"BREW /v1/predict HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+            b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5000000\r\n"
             b"Content-Type: application/json\r\n\r\n",
         ]
     )
@@ -153,7 +158,7 @@ def _broken_heads(source: random.Random, n_features: int) -> bytes:
 def _path_tricks(source: random.Random, n_features: int) -> bytes:
     method = source.choice(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT"])
     path = source.choice(TRICKS + PATHS)
-    return f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode("latin-1")
+    return f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode("latin-1")
 
 
 def _odd_queries(source: random.Random, n_features: int) -> bytes:
@@ -161,4 +166,4 @@ def _odd_queries(source: random.Random, n_features: int) -> bytes:
     values = ("", "1", "-1", "9" * 30, "1e9", "%ff%fe", "%00", "a" * 5000, "../..", "%f0%9f%92%a9", "%", "+", "1;2")
     pairs = "&".join(f"{source.choice(keys)}={source.choice(values)}" for _ in range(source.randrange(1, 5)))
     path = source.choice(("/v1/labels", "/v1/relations", "/v1/map", "/v1/model", "/health", "/"))
-    return f"GET {path}?{pairs} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode("latin-1")
+    return f"GET {path}?{pairs} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode("latin-1")

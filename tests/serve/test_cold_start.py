@@ -31,8 +31,9 @@ from pathlib import Path
 import pysldl.cli
 import pysldl.serve.server
 from pysldl.serve.schemas import RelationsQuery
+from pysldl.persistence import current_version
 from pysldl.serve.served_model import open_version
-model = open_version(Path(sys.argv[1]))
+model = open_version(current_version(sys.argv[1]), "model")
 model.warm_up()
 (found,) = model.predict([sys.argv[2]], 3).predictions
 assert len(found.labels) == 3, found
@@ -47,8 +48,9 @@ def test_relations_of_gaussians_wait_for_no_compiler(word_model: Path) -> None:
 import sys
 from pathlib import Path
 from pysldl.serve.schemas import RelationsQuery
+from pysldl.persistence import current_version
 from pysldl.serve.served_model import open_version
-model = open_version(Path(sys.argv[1]))
+model = open_version(current_version(sys.argv[1]), "model")
 found = model.relations(RelationsQuery("sky", limit=100))
 assert all(one.kl > 0 for one in found.incoming) and found.incoming and model.map().source
 print(*[name for name in ("numba", "sklearn") if name in sys.modules])

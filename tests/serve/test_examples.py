@@ -8,12 +8,14 @@ from quick_models import fitted
 
 from pysldl import make_sldl
 from pysldl.exceptions import DataError
-from pysldl.persistence import save_model
+from pysldl.persistence import current_version, save_model
 from pysldl.serve.examples import DataExamples
 from pysldl.serve.source import ModelSource
-from pysldl.serve.telemetry import Telemetry
 
-TELEMETRY = Telemetry()
+
+def reload(source):
+    source.load(source.number + 1, current_version(source.path))
+    source.serve(source.number + 1)
 
 
 def test_examples_stay_when_rows_are_added_and_go_when_rows_are_removed(world, tmp_path):
@@ -27,13 +29,13 @@ def test_examples_stay_when_rows_are_added_and_go_when_rows_are_removed(world, t
 
     model.partial_fit(world.X[300:310], world.Y[300:310])
     save_model(model, path, extra=about | {"updates": [{"n_added": 10, "n_removed": 0}]}, overwrite=True)
-    source.refresh(TELEMETRY)
+    reload(source)
     assert source.current.snippet(7) == first and source.current.snippet(305) is None
 
     model.remove_rows([0])
     updates = [{"n_added": 10, "n_removed": 0}, {"n_added": 0, "n_removed": 1}]
     save_model(model, path, extra=about | {"updates": updates}, overwrite=True)
-    source.refresh(TELEMETRY)
+    reload(source)
     assert source.current.snippet(7) is None
     with pytest.raises(DataError, match="--keep-examples"):
         ModelSource(path, DataExamples(rows))
@@ -58,5 +60,5 @@ def test_a_model_shows_what_it_keeps_of_its_rows(world, tmp_path):
     assert set(source.current.snippet(9).split(" · ")) <= set(world.feature_names[world.X[[9]].indices])
     model.training_excerpts_ = np.array([f"row {row}" for row in range(400)], dtype=object)
     save_model(model, tmp_path / "model", overwrite=True)
-    source.refresh(TELEMETRY)
+    reload(source)
     assert source.current.snippet(9) == "row 9"

@@ -35,15 +35,15 @@ def test_requests_are_described_with_their_limits(document):
 
 def test_errors_are_described_with_their_codes(document):
     refused = document["paths"]["/v1/predict"]["post"]["responses"]
-    assert set(refused) == {"200", "400", "404", "408", "413", "415", "503"}
+    assert set(refused) == {"200", "400", "403", "404", "408", "413", "415", "421", "429", "503"}
     assert "unknown_label" in refused["404"]["description"] and "overloaded" in refused["503"]["description"]
     assert "security" not in document["paths"]["/v1/predict"]["post"]
 
 
 def test_a_token_is_described(guarded_service):
-    document = guarded_service.get("/openapi.json").document
-    predict, health = document["paths"]["/v1/predict"]["post"], document["paths"]["/health"]["get"]
-    assert predict["security"] == [{"bearer": []}] and "401" in predict["responses"] and "security" not in health
+    document = guarded_service.get("/openapi.json", Authorization="Bearer open-sesame").document
+    predict, live = document["paths"]["/v1/predict"]["post"], document["paths"]["/health/live"]["get"]
+    assert predict["security"] == [{"bearer": []}] and "401" in predict["responses"] and "security" not in live
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
 
 

@@ -15,6 +15,7 @@ from service_process import Service
 from pysldl.cli import run
 
 JSON = {"Content-Type": "application/json"}
+POST = b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 NOT_HTTP = b"Invalid HTTP request received."
 
 
@@ -46,7 +47,7 @@ NOT_HTTP = b"Invalid HTTP request received."
         (b'{"input": ""}', "empty_text"),
         (b'{"inputs": ["cloud", " \\n"]}', "empty_text"),
         (b'{"input": "cloud", "labels": ["clout"]}', "unknown_label"),
-        (b'{"input": "cloud", "labels": ["\\ud800"]}', "invalid_json"),
+        (b'{"input": "cloud", "labels": ["\\ud800"]}', "unknown_label"),
     ],
 )
 def test_bodies(service: Service, body: bytes, code: str) -> None:
@@ -81,7 +82,9 @@ def test_addresses_methods_and_media_types(service: Service) -> None:
     "path", ["/page/../app.py", "/page/..%2fapp.py", "//etc/passwd", "/page/%2e%2e/app.py", "/page"]
 )
 def test_no_path_of_a_request_reaches_a_file(service: Service, path: str) -> None:
-    status, body = raw_exchange(service.port, f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    status, body = raw_exchange(
+        service.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
+    )
     assert status == 404 and b"not_found" in body
 
 
@@ -89,15 +92,64 @@ def test_limits_of_the_command_line(strict_service: Service) -> None:
     service = strict_service
     large = service.send("POST", "/v1/predict", b" " * 2001, JSON)
     assert (large.status, large.code) == (413, "body_too_large")
-    chunked = (
-        b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
+    chunked = POST + b"Transfer-Encoding: chunked\r\n\r\n"
     status, body = raw_exchange(service.port, chunked + (b"400\r\n" + b" " * 1024 + b"\r\n") * 4)
     assert status == 413 and b"body_too_large" in body
     assert service.post("/v1/predict", {"inputs": ["a"] * 4}).code == "invalid_request"
     assert service.post("/v1/predict", {"input": "a", "k": 8}).code == "invalid_request"
     assert service.get("/v1/labels?limit=8").code == "invalid_request"
     assert service.post("/v1/predict", {"inputs": ["cloud"] * 3, "k": 7}).status == 200
+
+
+@pytest.mark.parametrize("close", [b"Connection: close\r\n", b""])
+@pytest.mark.parametrize("path", [b"/v1/predict", b"/nowhere", b"/health"])
+def test_a_body_of_ten_megabytes_is_answered_and_not_cut_off(service: Service, path: bytes, close: bytes) -> None:
+    head = POST.replace(b"/v1/predict", path) + close + b"Content-Length: 10000000\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", service.port), timeout=30) as wire:
+        wire.sendall(head + b" " * 10_000_000)
+        answer = wire.recv(65536)
+    assert answer[9:12] == {b"/v1/predict": b"413", b"/nowhere": b"404", b"/health": b"405"}[path]
+
+
+def test_a_body_that_is_only_announced_is_refused_at_once(service: Service) -> None:
+    started = time.monotonic()
+    status, body = raw_exchange(service.port, POST + b"Expect: 100-continue\r\nContent-Length: 10000000\r\n\r\n")
+    assert status == 413 and b"too long (limit 4 MB)" in body and time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1", 200),
+        ("LOCALHOST:1", 200),
+        ("[::1]:80", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("192.168.0.1", 421),
+        ("", 421),
+    ],
+)
+def test_only_hosts_that_are_meant(service: Service, host: str, status: int) -> None:
+    request = f"GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    assert raw_exchange(service.port, request.encode())[0] == status
+
+
+def test_pages_of_other_sites_are_refused(service: Service) -> None:
+    own, other = f"http://127.0.0.1:{service.port}", "http://evil.example"
+    assert service.get("/v1/model", Origin=own).status == 200
+    assert service.get("/v1/model", Origin=other).code == "foreign_origin"
+    assert service.get("/v1/model", Origin="null").code == "foreign_origin"
+    for head in (b"", b"Host: localhost\r\nHost: evil.example\r\n"):
+        status, _ = raw_exchange(service.port, b"GET /health HTTP/1.1\r\n" + head + b"Connection: close\r\n\r\n")
+        assert status == 400
+
+
+def test_further_hosts_and_clients_that_ask_too_often(serve: Callable[..., Service], word_model: Path) -> None:
+    options = ("--allowed-host", "tags.example.org", "--allowed-host", "b.example", "--client-rate", "5")
+    service = serve(word_model, "--workers", "1", *options)
+    answers = [service.get("/health", Host="tags.example.org") for _ in range(30)]
+    assert {answer.status for answer in answers} == {200, 429} and answers[0].status == 200
+    assert next(answer for answer in answers if answer.status == 429).headers["retry-after"] == "1"
 
 
 def test_token(guarded_service: Service) -> None:
@@ -112,7 +164,11 @@ def test_token(guarded_service: Service) -> None:
         assert (refused.status, refused.code) == (401, "unauthorized")
     assert service.post("/v1/predict", {"input": "cloud"}).status == 401
     assert service.get("/v1/model", Authorization="Bearer open-sesame").status == 200
-    assert service.get("/").status == service.get("/health").status == 200
+    for path in ("/", "/page/main.js", "/health/live", "/health/ready"):
+        assert service.get(path).status == 200
+    for path in ("/health", "/metrics", "/openapi.json", "/v1/map", "/v1/labels", "/v1/projects", "/v1/relations"):
+        assert service.get(path).code == "unauthorized"
+        assert service.get(path, Authorization="Bearer open-sesame").status in (200, 400)
 
 
 def test_too_much_at_once_is_sent_away_and_the_rest_is_answered(
@@ -135,8 +191,8 @@ def test_time_runs_out(serve: Callable[..., Service], word_model: Path) -> None:
 
 
 def test_slow_senders_are_not_waited_for(strict_service: Service) -> None:
-    begun = [b"", b"GET /hea", b"GET /health HTTP/1.1\r\nHost: x\r\n"]
-    body = b'POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"in'
+    begun = [b"", b"GET /hea", b"GET /health HTTP/1.1\r\nHost: localhost\r\n"]
+    body = POST + b'Content-Length: 99\r\n\r\n{"in'
     for start in (*begun, body):
         started = time.monotonic()
         status, answer = raw_exchange(strict_service.port, start)
@@ -177,7 +233,18 @@ class TestStarting:
         assert f"Port {port} of 127.0.0.1 is taken" in said
 
     @pytest.mark.parametrize(
-        "words", [("--port", "70000"), ("--workers", "0"), ("--max-body", "much"), ("--host", "no.such.host.invalid")]
+        "words",
+        [
+            ("--port", "70000"),
+            ("--workers", "0"),
+            ("--max-body", "much"),
+            ("--host", "no.such.host.invalid"),
+            ("--tls-cert", "no.pem"),
+            ("--tls-cert", "no.pem", "--tls-key", "no.pem"),
+            ("--access-log", "/no/such/folder/log"),
+            ("--feedback", "/no/such/folder/file"),
+            ("--learn",),
+        ],
     )
-    def test_settings(self, capsys: pytest.CaptureFixture[str], word_model: Path, words: tuple[str, str]) -> None:
+    def test_settings(self, capsys: pytest.CaptureFixture[str], word_model: Path, words: tuple[str, ...]) -> None:
         self.refused(capsys, str(word_model), *words)

@@ -1,5 +1,6 @@
 """The processes of a service: versions that are replaced under load, workers that die, and stopping."""
 
+import http.client
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +20,7 @@ from service_process import Service
 
 from pysldl.datasets import SyntheticDataset
 from pysldl.exceptions import DataError
-from pysldl.persistence import save_model
+from pysldl.persistence import current_version, save_model
 from pysldl.serve import server
 
 TEXT = "cloud rain rainbow sky"
@@ -82,22 +84,128 @@ def test_every_answer_belongs_to_one_version_and_none_fails(
     assert len({answer for _, answer in seen}) >= 3
 
 
-def test_a_damaged_or_missing_version_is_not_served(serve: Callable[..., Service], own_model: Path) -> None:
-    service = serve(own_model, "--workers", "1")
-    before = service.get("/health").document
-    pointer = own_model / "current.json"
+def workers_of(service: Service) -> set[int]:
+    listing = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children")
+    if not listing.exists():
+        pytest.skip("this system does not list the children of a process")
+    return set(map(int, listing.read_text().split()))
+
+
+def versions_served(service: Service, times: int = 12) -> set[str]:
+    """Asked on new connections, so that all workers answer."""
+    return {service.post("/v1/predict", {"input": TEXT}).document["version"] for _ in range(times)}
+
+
+def damage(model: Path) -> Callable[[], None]:
+    """Break the file that says which version is current, and return what mends it."""
+    pointer = model / "current.json"
     whole = pointer.read_bytes()
-    pointer.write_bytes(whole[:50])
-    wait_until(lambda: service.get("/health").document["problem"] is not None)
+    pointer.write_bytes(whole[:20])
+    return lambda: (pointer.write_bytes(whole), None)[1]
+
+
+def test_a_damaged_or_missing_version_is_not_served_and_later_ones_are(
+    serve: Callable[..., Service], own_model: Path, world: SyntheticDataset
+) -> None:
+    service = serve(own_model, "--workers", "2", "--poll", "0.1")
+    before = service.get("/health").document
+    mend = damage(own_model)
+    wait_until(lambda: all(service.get("/health").document["problem"] is not None for _ in range(6)))
     during = service.get("/health").document
     assert during["version"] == before["version"] and "damaged" in during["problem"]
+    assert str(own_model) not in during["problem"]
     assert service.post("/v1/predict", {"input": TEXT}).status == 200
-    pointer.write_bytes(whole)
-    wait_until(lambda: service.get("/health").document["problem"] is None)
-    assert "sldl_reload_failures_total 1" in service.get("/metrics").body.decode()
+    mend()
+    wait_until(lambda: all(service.get("/health").document["problem"] is None for _ in range(6)))
+
+    save_model(fitted(world, range(200)), own_model, extra={"features": "raw"}, overwrite=True)
+    newest = current_version(own_model)
+    (arrays,) = newest.glob("arrays*")
+    wait_until(lambda: service.get("/health").document["version"] != before["version"])
+    second = service.get("/health").document["version"]
+    save_model(fitted(world, range(240)), own_model, extra={"features": "raw"}, overwrite=True)
+    (arrays,) = current_version(own_model).glob("arrays*")
+    arrays.write_bytes(arrays.read_bytes()[:-50])
+    wait_until(lambda: service.get("/health").document["problem"] is not None or versions_served(service) != {second})
+    save_model(fitted(world, range(280)), own_model, extra={"features": "raw"}, overwrite=True)
+    wait_until(lambda: not versions_served(service) & {second, before["version"]})
+    assert service.get("/health").document["problem"] is None
     shutil.rmtree(own_model)
-    time.sleep(1.2)
+    wait_until(lambda: service.get("/health").document["problem"] is not None)
     assert service.post("/v1/predict", {"input": TEXT}).status == 200
+
+
+def test_a_worker_that_dies_while_the_folder_is_damaged_comes_back_with_the_served_version(
+    serve: Callable[..., Service], own_model: Path, world: SyntheticDataset
+) -> None:
+    service = serve(own_model, "--workers", "2", "--poll", "0.1")
+    first = service.get("/health").document["version"]
+    save_model(fitted(world, range(200)), own_model, extra={"features": "raw"}, overwrite=True)
+    wait_until(lambda: first not in versions_served(service))
+    (second,) = versions_served(service)
+    damage(own_model)
+    wait_until(lambda: service.get("/health").document["problem"] is not None)
+    before = workers_of(service)
+    for worker in before:
+        os.kill(worker, signal.SIGKILL)
+    wait_until(lambda: len(workers_of(service)) == 2 and not workers_of(service) & before)
+    assert versions_served(service) == {second}
+    assert "damaged" in service.get("/health").document["problem"]
+
+
+def test_another_model_copied_over_the_served_one_disturbs_no_request(
+    serve: Callable[..., Service], own_model: Path, world: SyntheticDataset, tmp_path: Path
+) -> None:
+    service = serve(own_model, "--workers", "1", "--poll", "0.1")
+    first = service.get("/health").document["version"]
+    save_model(fitted(world, range(200)), tmp_path / "new", extra={"features": "raw"})
+    shutil.copytree(tmp_path / "new", own_model, dirs_exist_ok=True)
+    end = time.monotonic() + 15
+    while service.get("/health").document["version"] == first:
+        assert time.monotonic() < end and service.post("/v1/predict", {"input": TEXT}).status == 200
+    assert service.get("/health").document["problem"] is None
+
+
+def test_after_kills_nothing_is_in_flight_and_nothing_is_left(
+    serve: Callable[..., Service], word_model: Path, tmp_path: Path
+) -> None:
+    service = serve(word_model, "--workers", "2", TMPDIR=str(tmp_path))
+    many = {"inputs": [TEXT] * 1000, "k": 40}
+
+    def ask() -> None:
+        with suppress(OSError, http.client.HTTPException):
+            service.post("/v1/predict", many)
+
+    askers = [threading.Thread(target=ask) for _ in range(6)]
+    for asker in askers:
+        asker.start()
+    wait_until(lambda: begun(service) >= 2)
+    before = workers_of(service)
+    for worker in before:
+        os.kill(worker, signal.SIGKILL)
+    for asker in askers:
+        asker.join()
+    wait_until(lambda: len(workers_of(service)) == 2 and not workers_of(service) & before)
+    assert "sldl_requests_in_flight 1.0" in service.get("/metrics").body.decode()  # this request
+    assert len(list(tmp_path.glob("sldl-serve-*"))) == 1
+    service.process.kill()
+    wait_until(lambda: not list(tmp_path.glob("sldl-serve-*")))
+
+
+def test_what_services_left_that_were_killed_goes_when_another_starts(
+    serve: Callable[..., Service], word_model: Path, tmp_path: Path
+) -> None:
+    service = serve(word_model, "--workers", "1", TMPDIR=str(tmp_path))
+    wait_until(lambda: len(workers_of(service)) == 1)
+    workers = workers_of(service)
+    service.process.kill()
+    for worker in workers:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+    (tmp_path / "sldl-serve-left").mkdir()
+    (tmp_path / "sldl-serve-left" / "lock").touch()
+    serve(word_model, "--workers", "1", TMPDIR=str(tmp_path))
+    wait_until(lambda: len(list(tmp_path.glob("sldl-serve-*"))) == 1)
 
 
 def test_stopping_finishes_what_was_begun(serve: Callable[..., Service], word_model: Path) -> None:
@@ -119,12 +227,9 @@ def test_dead_workers_are_replaced_and_none_outlives_its_parent(
     serve: Callable[..., Service], word_model: Path
 ) -> None:
     service = serve(word_model, "--workers", "2")
-    listing = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children")
-    if not listing.exists():
-        pytest.skip("this system does not list the children of a process")
 
     def workers() -> set[int]:
-        return set(map(int, listing.read_text().split()))
+        return workers_of(service)
 
     wait_until(lambda: len(workers()) == 2)
     before = workers()
@@ -137,54 +242,18 @@ def test_dead_workers_are_replaced_and_none_outlives_its_parent(
     wait_until(lambda: not any(Path(f"/proc/{worker}/cmdline").exists() for worker in left))
 
 
-class ExitError(Exception):
-    pass
-
-
-@pytest.fixture
-def forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forking leads into the child, and its end is an error with the exit code."""
-
-    def leave(code: int) -> None:
-        raise ExitError(code)
-
-    monkeypatch.setattr(server.os, "fork", lambda: 0)
-    monkeypatch.setattr(server.os, "_exit", leave)
-    monkeypatch.setattr(server, "_handle_stop_signals", lambda stop: None)
-    monkeypatch.setattr(server.logging, "shutdown", lambda: None)
-
-
-def test_a_worker_takes_the_newest_version_and_ends_with_0(forked: None) -> None:
-    seen: list[object] = []
-    source = SimpleNamespace(refresh=lambda telemetry: seen.append(telemetry))
-    supervisor = server._Supervisor(lambda alive: seen.append(alive), source, "telemetry")
-    with pytest.raises(ExitError, match="0"):
-        supervisor._fork()
-    assert seen == ["telemetry", supervisor._alive]
-    os.close(supervisor._alive)
-
-
-def test_a_worker_that_fails_says_why_and_ends_with_1(forked: None, caplog: pytest.LogCaptureFixture) -> None:
-    supervisor = server._Supervisor(lambda alive: 1 // 0, SimpleNamespace(refresh=lambda telemetry: None), None)
-    with pytest.raises(ExitError, match="1"):
-        supervisor._fork()
-    assert "a worker failed" in caplog.text and "ZeroDivisionError" in caplog.text
-    os.close(supervisor._alive)
-
-
 def test_a_service_that_is_stopped_at_once_ends_without_a_word(serve: Callable[..., Service], word_model: Path) -> None:
     code, said = serve(word_model, "--workers", "2").stop()  # often before the workers have been forked
     assert (code, said) == (0, "")
 
 
 def test_workers_that_do_not_end_are_killed() -> None:
-    supervisor = server._Supervisor(lambda alive: None, None, None)
+    source = SimpleNamespace(path=Path("nowhere"), number=0)
+    supervisor = server.Supervisor(lambda until: None, source, None, 1.0)
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as worker:
-        supervisor._processes = {worker.pid, 2**22 + 1}  # no process has the second number
+        supervisor._workers |= {worker.pid: None, 2**22 + 1: None}  # no process has the second number
         supervisor._kill()
         assert worker.wait(timeout=20) == -signal.SIGKILL
-    os.close(supervisor._alive)
-    os.close(supervisor._hold)
 
 
 def test_several_workers_need_fork(monkeypatch: pytest.MonkeyPatch, word_model: Path) -> None:

@@ -99,7 +99,17 @@ def test_a_vectorizer_says_which_words_are_behind_its_terms():
     assert words.transform(["Old sky", "rain"]).shape == (2, 4)
     assert words.words_by_term("Old OLD sky!") == {"old": ["OLD", "Old"], "sky": ["sky"]}
     characters = VectorizerFeatures(TfidfVectorizer(analyzer="char", ngram_range=(2, 3)).fit(["sky"]))
-    assert characters.words_by_term("sky") == {} and characters.transform(["sky"]).nnz == 3
+    assert characters.words_by_term("Sky!") == {"sk": ["Sky"], "ky": ["Sky"], "sky": ["Sky"]}
+    X = characters.transform(["sky", "the", "the sky"])
+    assert characters.informative(["sky", "the", "the sky"], X).tolist() == [3, 0, 3]
+
+
+def test_stop_words_are_not_informative():
+    words = VectorizerFeatures(TfidfVectorizer(ngram_range=(1, 2)).fit(["the old sky of and in"]))
+    texts = ["the of and", "of and the sky", "in the"]
+    assert words.informative(texts, words.transform(texts)).tolist() == [0, 1, 0]
+    terms = TermVocabulary(["this", "have", "sky", "of the"])
+    assert terms.informative([""], terms.transform(["this have of the sky"])).tolist() == [1]
 
 
 @pytest.mark.parametrize(

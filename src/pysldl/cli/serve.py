@@ -15,12 +15,13 @@ from pysldl.serve.limits import Limits
 
 if TYPE_CHECKING:
     from pysldl.serve.examples import DataExamples
+    from pysldl.serve.feedback import Teacher
 
 __all__ = ["serve"]
 
 TOKEN_VARIABLE = "SLDL_TOKEN"
 DEFAULT_WORKERS = 2
-REQUIRED = ("starlette", "uvicorn", "msgspec", "prometheus_client", "snowballstemmer")
+REQUIRED = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client", "snowballstemmer")
 
 
 def serve(
@@ -31,6 +32,12 @@ def serve(
     port: int = 8000,
     workers: int | None = None,
     token_file: Path | None = None,
+    allowed_host: Annotated[list[str] | None, Parameter(negative=())] = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    access_log: Path | None = None,
+    feedback: Path | None = None,
+    learn: bool = False,
     limits: Annotated[Limits | None, Parameter(name="*")] = None,
     examples: str | None = None,
     reading: Reading | None = None,
@@ -55,6 +62,19 @@ def serve(
         Worker processes; they share the model's memory. Default: 2, or 1 where there is one processor.
     token_file : Path, optional
         File with a token that every client must send as `Authorization: Bearer`; else the variable SLDL_TOKEN, if set.
+    allowed_host : list of str, optional
+        Names that clients may call the service by, beside HOST, localhost and the address that they connect to. Repeat
+        it for several; `*` allows all.
+    tls_cert : Path, optional
+        Certificate in PEM, with the chain behind it: clients then speak HTTPS.
+    tls_key : Path, optional
+        Key of the certificate.
+    access_log : Path, optional
+        File for a line of JSON about every request, without texts or labels; `-` is standard error.
+    feedback : Path, optional
+        File to append the labels to that people accept, reject and add on the page; `sldl update` takes it.
+    learn : bool
+        Let the model learn feedback at once, as `sldl update` does. Needs a token.
     limits : Limits, optional
     examples : str, optional
         The data that the model was fitted on, a file or a name of the catalog: explanations then show the texts, or the
@@ -68,13 +88,23 @@ def serve(
     if workers is not None and workers < 1:
         raise DataError(f"--workers must be positive, but is {workers}.")
     n_workers = workers or min(DEFAULT_WORKERS, os.cpu_count() or 1)
-    _server().serve_model(
+    token = _token(token_file)
+    if (tls_cert is None) != (tls_key is None):
+        raise DataError("TLS needs both --tls-cert and --tls-key.")
+    if learn and token is None:
+        raise DataError("--learn changes the model, so it needs a token: see --token-file.")
+    server = _server()
+    server.serve_model(
         model,
         host=host,
         port=port,
         workers=n_workers,
         limits=limits,
-        token=_token(token_file),
+        token=token,
+        allowed_hosts=allowed_host or (),
+        tls=None if tls_cert is None or tls_key is None else server.Tls(tls_cert, tls_key),
+        access_log=access_log,
+        teacher=_teacher(model, feedback, learn),
         examples=None if examples is None else _examples(model, examples, reading),
         on_ready=lambda address: _announce(model, address, n_workers, json),
     )
@@ -111,6 +141,19 @@ def _examples(model: Path, data: str, reading: Reading | None) -> "DataExamples"
 
     rows, _ = choose_rows(read_data(data, reading), read_manifest(model).extra.get("split"))
     return DataExamples(rows)
+
+
+def _teacher(model: Path, feedback: Path | None, learn: bool) -> "Teacher | None":
+    if feedback is None and not learn:
+        return None
+    from pysldl.serve.feedback import Teacher
+
+    if learn:
+        from pysldl.persistence import read_manifest
+
+        if not read_manifest(model).parameters.get("online"):
+            raise DataError(f"{model}: cannot learn: fit it again with --set online=true, or leave --learn away.")
+    return Teacher(feedback, model if learn else None)
 
 
 def _token(file: Path | None) -> str | None:

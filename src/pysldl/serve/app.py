@@ -3,12 +3,15 @@
 import asyncio
 import gzip
 import hmac
+import logging
+import math
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import wraps
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from starlette.applications import Starlette
@@ -16,11 +19,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from pysldl.serve import schemas
-from pysldl.serve.bodies import decode_body, decode_query, json_bytes, read_body
+from pysldl.serve.access_log import AccessLog
+from pysldl.serve.bodies import FORM, BodyReader, decode_body, decode_form, decode_query, encode_plain, json_bytes
 from pysldl.serve.errors import ServiceError
+from pysldl.serve.feedback import Teacher
+from pysldl.serve.gate import Gate
+from pysldl.serve.hosts import AllowedHosts
 from pysldl.serve.limits import Limits
 from pysldl.serve.openapi import openapi
 from pysldl.serve.served_model import ServedModel
@@ -32,6 +39,9 @@ __all__ = ["create_app"]
 
 DEFAULT_K = 5
 DEFAULT_TOP = 8
+SMALL_BODY = 65_536
+FEW_ROWS = 8
+AT_ONCE_SECONDS = 0.005
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # The page loads nothing from other sites, and no other site may frame it.
 PAGE_HEADERS = {
@@ -41,11 +51,22 @@ PAGE_HEADERS = {
     "Cache-Control": "no-cache",
 }
 
+logger = logging.getLogger("pysldl.serve")
+
 Endpoint = Callable[[Request], Awaitable[Response]]
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def create_app(source: ModelSource, limits: Limits, telemetry: Telemetry, token: str | None = None) -> Starlette:
+def create_app(
+    source: ModelSource,
+    limits: Limits,
+    telemetry: Telemetry,
+    *,
+    token: str | None = None,
+    hosts: AllowedHosts | None = None,
+    log: AccessLog | None = None,
+    teacher: Teacher | None = None,
+) -> ASGIApp:
     """Return the service as an ASGI application.
 
     Parameters
@@ -55,9 +76,14 @@ def create_app(source: ModelSource, limits: Limits, telemetry: Telemetry, token:
     limits : Limits
     telemetry : Telemetry
     token : str, optional
-        What a client must send as a bearer token.
+        What a client must send as a bearer token to see anything of the model.
+    hosts : AllowedHosts, optional
+        Names that clients may call the service by; those of this machine for itself by default.
+    log : AccessLog, optional
+    teacher : Teacher, optional
+        What becomes of feedback; without one, the page offers it as a file.
     """
-    service = _Service(source, limits, telemetry, token)
+    service = _Service(source, limits, telemetry, token, teacher)
     api: list[tuple[str, str, Endpoint]] = [
         ("POST", "/v1/predict", service.predict),
         ("POST", "/v1/explain", service.explain),
@@ -65,11 +91,18 @@ def create_app(source: ModelSource, limits: Limits, telemetry: Telemetry, token:
         ("GET", "/v1/relations", service.relations),
         ("GET", "/v1/map", service.map),
         ("GET", "/v1/model", service.model),
+        ("POST", "/v1/feedback", service.feedback),
+        ("GET", "/v1/projects", service.projects),
+        ("GET", "/v1/projects/{project}", service.project),
+        ("POST", "/v1/projects/{project}/suggest", service.suggest),
         ("GET", "/health", service.health),
         ("GET", "/metrics", service.metrics),
         ("GET", "/openapi.json", service.openapi),
     ]
-    routes = [Route(path, endpoint, methods=[method], name=endpoint.__name__) for method, path, endpoint in api]
+    # What shows something of the model or of its use asks for the token; the page itself shows nothing.
+    guarded = [(method, path, service.admit(endpoint)) for method, path, endpoint in api]
+    guarded += [("GET", "/health/live", service.live), ("GET", "/health/ready", service.ready)]
+    routes = [Route(path, endpoint, methods=[method], name=endpoint.__name__) for method, path, endpoint in guarded]
     # Every file of the page has its own route and is read at the start: no request can name a file.
     routes += [Route(path, page, methods=["GET"], name="page") for path, page in _pages().items()]
     app = Starlette(
@@ -77,71 +110,118 @@ def create_app(source: ModelSource, limits: Limits, telemetry: Telemetry, token:
         lifespan=service.lifespan,
         exception_handlers={ServiceError: _on_refusal, HTTPException: _on_no_route, Exception: _on_failure},
     )
-    app.add_middleware(_Observer, telemetry=telemetry, routes=routes)
     app.router.redirect_slashes = False
-    return app
+    return Gate(app, telemetry, limits, hosts or AllowedHosts(), log)
 
 
 class _Service:
-    def __init__(self, source: ModelSource, limits: Limits, telemetry: Telemetry, token: str | None) -> None:
-        self._source, self._limits, self._telemetry, self._token = source, limits, telemetry, token
+    def __init__(
+        self, source: ModelSource, limits: Limits, telemetry: Telemetry, token: str | None, teacher: Teacher | None
+    ) -> None:
+        self._source, self._limits, self._telemetry = source, limits, telemetry
+        self._token = None if token is None else token.encode()
+        self._teacher = teacher
+        self._bodies = BodyReader(limits)
         self._queue = WorkQueue(limits.threads, limits.queue, limits.timeout)
         self._types: tuple[str, schemas.RequestTypes] | None = None
         self._map: tuple[str, bytes] | None = None
-        self._is_compiling = False
+        self._is_compiling = self._is_stopping = False
+        self._typical_seconds = math.inf
+        self._learning = asyncio.Lock()
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        watching = asyncio.create_task(self._source.watch(self._limits.poll, self._telemetry))
         try:
             yield
         finally:
-            watching.cancel()
-            with suppress(asyncio.CancelledError):
-                await watching
+            self._is_stopping = True
             self._queue.close()
+
+    def admit(self, endpoint: Endpoint) -> Endpoint:
+        """Return an endpoint that refuses clients without the token."""
+        if self._token is None:
+            return endpoint
+
+        @wraps(endpoint)
+        async def admitted(request: Request) -> Response:
+            scheme, _, given = request.headers.get("authorization", "").partition(" ")
+            is_right = hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token or b"")
+            if scheme.lower() != "bearer" or not is_right:
+                message = "Access token required: send Authorization: Bearer and the token."
+                raise ServiceError("unauthorized", message, WWW_Authenticate="Bearer")
+            return await endpoint(request)
+
+        return admitted
 
     # Endpoints
 
     async def predict(self, request: Request) -> Response:
-        model = self._admit(request)
-        asked = decode_body(await read_body(request, self._limits), self._types_of(model).predict)
+        model = self._source.current
+        body = await self._bodies.read(request)
+        asked = await self._decoded(body, self._types_of(model).predict)
         inputs = [*(asked.inputs or []), *([] if asked.input is None else [asked.input])]
         if (asked.input is None) == (asked.inputs is None):
             raise ServiceError("invalid_request", "the body: must hold exactly one of 'input' and 'inputs'.")
         model.check_inputs(inputs)
         is_open = asked.threshold is not None or asked.labels is not None
         k = asked.k or (self._limits.max_k if is_open else min(DEFAULT_K, self._limits.max_k))
-        response = await self._respond(lambda: model.predict(inputs, k, asked.threshold, asked.labels))
+
+        def work() -> bytes:
+            return encode_plain(model.predict(inputs, k, asked.threshold, asked.labels))
+
+        if len(inputs) == 1 and len(body) <= SMALL_BODY and asked.labels is None:
+            response = await self._predict_one(work)
+        else:
+            response = await self._queue.run(work, is_large=len(inputs) > FEW_ROWS or len(body) > SMALL_BODY)
         self._telemetry.rows.inc(len(inputs))
         if not self._is_compiling:  # the first response does not wait for the compiled loops; later ones use them
             self._is_compiling = True
             threading.Thread(target=model.compile_loops, name="sldl-compile", daemon=True).start()
+        return Response(response, media_type="application/json")
+
+    async def _predict_one(self, work: Callable[[], bytes]) -> bytes:
+        """Predict one row: at once where that takes a few milliseconds, less than a thread has to wait for its turn."""
+        if self._typical_seconds > AT_ONCE_SECONDS:
+
+            def timed() -> bytes:
+                started = time.perf_counter()
+                response = work()
+                self._note_seconds(time.perf_counter() - started)
+                return response
+
+            return await self._queue.run(timed)
+        started = time.perf_counter()
+        response = work()
+        self._note_seconds(time.perf_counter() - started)
         return response
 
+    def _note_seconds(self, seconds: float) -> None:
+        known = self._typical_seconds
+        self._typical_seconds = seconds if math.isinf(known) else 0.9 * known + 0.1 * seconds
+
     async def explain(self, request: Request) -> Response:
-        model = self._admit(request)
-        asked = decode_body(await read_body(request, self._limits), self._types_of(model).explain)
+        model = self._source.current
+        asked = await self._decoded(await self._bodies.read(request), self._types_of(model).explain)
         model.check_inputs([asked.input])
         top = asked.top or min(DEFAULT_TOP, self._limits.max_k)
         return await self._respond(lambda: model.explain(asked.input, asked.label, top))
 
     async def labels(self, request: Request) -> Response:
-        model = self._admit(request)
+        model = self._source.current
         query = _query(request, self._types_of(model).labels)
         return await self._respond(lambda: model.find_labels(query))
 
     async def relations(self, request: Request) -> Response:
-        model = self._admit(request)
+        model = self._source.current
         query = _query(request, self._types_of(model).relations)
         return await self._respond(lambda: model.relations(query))
 
     async def map(self, request: Request) -> Response:
         """The map is the one large response; it is made and compressed once per version."""
-        model = self._admit(request)
+        model = self._source.current
         _query(request, schemas.NoQuery)
         if self._map is None or self._map[0] != model.version:
-            packed = await self._queue.run(lambda: gzip.compress(json_bytes(model.map()), 5))
+            packed = await self._queue.run(lambda: gzip.compress(json_bytes(model.map()), 5), is_large=True)
             self._map = (model.version, packed)
         packed = self._map[1]
         if "gzip" in request.headers.get("accept-encoding", ""):
@@ -149,32 +229,85 @@ class _Service:
         return Response(await self._queue.run(lambda: gzip.decompress(packed)), media_type="application/json")
 
     async def model(self, request: Request) -> Response:
-        model = self._admit(request)
+        model = self._source.current
         _query(request, schemas.NoQuery)
-        return await self._respond(model.facts)
+        return await self._respond(lambda: model.facts(self._limits, self._feedback_mode(model)))
+
+    async def feedback(self, request: Request) -> Response:
+        model = self._source.current
+        given = await self._decoded(await self._bodies.read(request), self._types_of(model).feedback)
+        teacher = self._teacher
+        if teacher is None or self._feedback_mode(model) is None:
+            raise ServiceError("not_supported", "This service keeps no feedback: see --feedback and --learn.")
+        if not given.input.strip() or not given.labels:
+            raise ServiceError("invalid_request", "the body: needs a text and at least one label.")
+        try:
+            await self._queue.run(lambda: teacher.save(given))
+        except (OSError, TimeoutError) as error:
+            logger.error("feedback cannot be kept: %s", error)
+            message = "The feedback cannot be kept; the log of the service says why."
+            raise ServiceError("not_learned", message) from error
+        if teacher.learns:
+            async with self._learning:  # one after the other; other processes wait for the lock of the model
+                await teacher.learn(given)
+        return _json_response(schemas.FeedbackResponse(True, teacher.learns))
+
+    def _feedback_mode(self, model: ServedModel) -> Literal["download", "file", "learn"] | None:
+        if model.takes_vectors:  # `sldl update` takes texts only for models that were fitted on texts
+            return None
+        if self._teacher is None:
+            return "download"
+        return "learn" if self._teacher.learns else "file"
+
+    # Endpoints that Annif calls: its backend "http", and its client
+
+    async def projects(self, request: Request) -> Response:
+        return _json_response(schemas.ProjectsResponse([self._source.current.project()]))
+
+    async def project(self, request: Request) -> Response:
+        return _json_response(self._asked_project(request).project())
+
+    async def suggest(self, request: Request) -> Response:
+        model = self._asked_project(request)
+        form = decode_form(await self._bodies.read(request, FORM), self._types_of(model).suggest)
+        model.check_inputs([form.text])
+        response = await self._respond(lambda: model.suggest(form))
+        self._telemetry.rows.inc()
+        return response
+
+    def _asked_project(self, request: Request) -> ServedModel:
+        model = self._source.current
+        if request.path_params["project"] != model.name:
+            raise ServiceError("not_found", f"The one project of this service is {model.name!r}.")
+        return model
+
+    # Endpoints about the service
 
     async def health(self, request: Request) -> Response:
         _query(request, schemas.NoQuery)
         model = self._source.current
         return _json_response(schemas.HealthResponse("ok", model.version, model.name, self._source.problem))
 
+    async def live(self, request: Request) -> Response:
+        return _json_response(schemas.StateResponse("ok"))
+
+    async def ready(self, request: Request) -> Response:
+        if self._is_stopping or self._queue.is_full:
+            raise ServiceError("not_ready", "The service takes no work now.", Retry_After="1")
+        return _json_response(schemas.StateResponse("ok"))
+
     async def metrics(self, request: Request) -> Response:
-        return PlainTextResponse(self._telemetry.text(self._source.current.version))
+        version = self._source.current.version
+        return PlainTextResponse(await self._queue.run(lambda: self._telemetry.text(version)))
 
     async def openapi(self, request: Request) -> Response:
-        return _json_response(openapi(self._source.current, self._limits, secured=self._token is not None))
+        model, secured = self._source.current, self._token is not None
+        return Response(
+            await self._queue.run(lambda: json_bytes(openapi(model, self._limits, secured=secured))),
+            media_type="application/json",
+        )
 
     # Shared by the endpoints
-
-    def _admit(self, request: Request) -> ServedModel:
-        """Return the version that answers this request; refuse a client without the token."""
-        if self._token is not None:
-            scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            is_right = hmac.compare_digest(given.strip().encode("latin-1"), self._token.encode())
-            if scheme.lower() != "bearer" or not is_right:
-                message = "Access token required: send Authorization: Bearer and the token."
-                raise ServiceError("unauthorized", message, WWW_Authenticate="Bearer")
-        return self._source.current
 
     def _types_of(self, model: ServedModel) -> schemas.RequestTypes:
         if self._types is None or self._types[0] != model.version:
@@ -182,6 +315,11 @@ class _Service:
             types = schemas.request_types(self._limits, model.n_features, calibrated=calibrated)
             self._types = (model.version, types)
         return self._types[1]
+
+    async def _decoded(self, body: bytes, kind: type[T]) -> T:
+        if len(body) <= SMALL_BODY:
+            return decode_body(body, kind)
+        return await self._queue.run(lambda: decode_body(body, kind), is_large=True)
 
     async def _respond(self, work: Callable[[], msgspec.Struct]) -> Response:
         return Response(await self._queue.run(lambda: json_bytes(work())), media_type="application/json")
@@ -234,31 +372,3 @@ def _json_response(
     document: msgspec.Struct | Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     return Response(json_bytes(document), status, headers, media_type="application/json")
-
-
-class _Observer:
-    """Counts and times every request, and adds the headers that all responses have."""
-
-    def __init__(self, app: ASGIApp, telemetry: Telemetry, routes: Sequence[Route]) -> None:
-        self._app, self._telemetry = app, telemetry
-        self._route_of = {route.path: route.name for route in routes}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        started = time.perf_counter()
-        status = 500
-
-        async def note_status(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
-            await send(message)
-
-        with self._telemetry.in_flight.track_inprogress():
-            try:
-                await self._app(scope, receive, note_status)
-            finally:
-                route = self._route_of.get(scope["path"], "other")
-                self._telemetry.observe(route, status, time.perf_counter() - started)

@@ -9,7 +9,9 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -17,34 +19,68 @@ from starlette.requests import ClientDisconnect, Request
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.limits import Limits
 
-__all__ = ["decode_body", "decode_query", "json_bytes", "read_body"]
+__all__ = [
+    "FORM",
+    "BodyReader",
+    "decode_body",
+    "decode_form",
+    "decode_query",
+    "encode_plain",
+    "json_bytes",
+    "six_digits",
+    "well_formed",
+]
 
 T = TypeVar("T", bound=msgspec.Struct)
+
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+# Bodies of the largest size that may be in memory at once while they are read.
+BODIES_AT_ONCE = 32
+MOST_FIELDS = 20
 
 _WITH_PLACE = re.compile(r"(?P<problem>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL)
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
-    """Return the body of a JSON request, read within the limits of size and time."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise ServiceError("json_expected", "Send the request as JSON, with Content-Type: application/json.")
-    stated = request.headers.get("content-length", "")
-    if stated.isdecimal() and int(stated[:20]) > limits.body_bytes:
-        raise _too_large(limits)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.read_timeout):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limits.body_bytes:
-                    raise _too_large(limits)
-    except TimeoutError:
-        message = f"The body did not arrive within {limits.read_timeout:g} seconds."
-        raise ServiceError("request_too_slow", message, Connection="close") from None
-    except ClientDisconnect:
-        raise ServiceError("request_too_slow", "The connection was closed before the body was complete.") from None
-    return bytes(body)
+class BodyReader:
+    """Reads bodies within the limits of size and time; all that are being read together have a limit, too.
+
+    Parameters
+    ----------
+    limits : Limits
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._n_bytes, self._most_bytes = 0, BODIES_AT_ONCE * limits.body_bytes
+
+    async def read(self, request: Request, media_type: str = JSON) -> bytes:
+        """Return the body of a request, which must be of the media type."""
+        limits = self._limits
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != media_type:
+            code = "json_expected" if media_type == JSON else "form_expected"
+            raise ServiceError(code, f"Send the request with Content-Type: {media_type}.")
+        stated = request.headers.get("content-length", "")
+        if stated.isdecimal() and int(stated[:20]) > limits.body_bytes:
+            raise _too_large(limits)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(limits.read_timeout):
+                async for chunk in request.stream():
+                    self._n_bytes += len(chunk)
+                    body += chunk
+                    if len(body) > limits.body_bytes:
+                        raise _too_large(limits)
+                    if self._n_bytes > self._most_bytes:
+                        raise ServiceError("overloaded", "The service is busy: try again soon.", Retry_After="1")
+        except TimeoutError:
+            message = f"The body did not arrive within {limits.read_timeout:g} seconds."
+            raise ServiceError("request_too_slow", message, Connection="close") from None
+        except ClientDisconnect:
+            raise ServiceError("request_too_slow", "The connection was closed before the body was complete.") from None
+        finally:
+            self._n_bytes -= len(body)
+        return bytes(body)
 
 
 def decode_body(body: bytes, kind: type[T]) -> T:
@@ -54,7 +90,44 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise _invalid(error, "the body") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if b"\\ud" in body.lower():
+            with suppress(ValueError, RecursionError):
+                return _decode_surrogates(body, kind)
         raise ServiceError("invalid_json", f"The body is not JSON in UTF-8: {str(error)[:200]}.") from None
+
+
+def _decode_surrogates(body: bytes, kind: type[T]) -> T:
+    """Decode a body with an escaped half of a surrogate pair, which browsers send and msgspec does not take."""
+    plain = json.loads(body, parse_constant=_no_number)
+    try:
+        return msgspec.convert(well_formed(plain), kind)
+    except msgspec.ValidationError as error:
+        raise _invalid(error, "the body") from None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
+
+
+def well_formed(node: Any) -> Any:
+    """Return a document without halves of surrogate pairs, which no encoding can write."""
+    if isinstance(node, str):
+        return node.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(node, list):
+        return [well_formed(part) for part in node]
+    if isinstance(node, dict):
+        return {well_formed(name): well_formed(part) for name, part in node.items()}
+    return node
+
+
+def decode_form(body: bytes, kind: type[T]) -> T:
+    """Return a form that was sent as a request type; fields that the type does not have are left out."""
+    try:
+        given = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace")
+    except ValueError as error:
+        raise ServiceError("invalid_request", f"the body: is not a form ({str(error)[:200]}).") from None
+    known = kind.__struct_fields__
+    return decode_query([(name, value) for name, value in given if name in known], kind)
 
 
 def decode_query(given: Sequence[tuple[str, str]], kind: type[T]) -> T:
@@ -69,17 +142,30 @@ def decode_query(given: Sequence[tuple[str, str]], kind: type[T]) -> T:
 
 
 def json_bytes(document: msgspec.Struct | Mapping[str, Any]) -> bytes:
-    """Return a document as JSON, with numbers of six digits, which is the precision of float32.
-
-    What is not ASCII is escaped, so that lone surrogates in a label can be sent.
-    """
+    """Return a document as JSON in UTF-8, with numbers of six digits, which is the precision of float32."""
     plain = _rounded(msgspec.to_builtins(document, enc_hook=lambda value: value.item()))  # of NumPy's numbers
-    return json.dumps(plain, allow_nan=False, separators=(",", ":")).encode("ascii")
+    try:
+        return msgspec.json.encode(plain)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(well_formed(plain))
+
+
+def encode_plain(document: msgspec.Struct) -> bytes:
+    """Return a document that holds Python's own numbers, rounded already, as JSON in UTF-8."""
+    try:
+        return msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        return json_bytes(document)
+
+
+def six_digits(value: float) -> float:
+    """Return a number with six digits; 0 for what JSON does not have."""
+    return float(f"{value:.6g}") if math.isfinite(value) else 0.0
 
 
 def _rounded(node: Any) -> Any:
     if isinstance(node, float):
-        return float(f"{node:.6g}") if math.isfinite(node) else 0.0  # JSON has no other numbers
+        return six_digits(node)
     if isinstance(node, list):
         return [_rounded(part) for part in node]
     return {name: _rounded(part) for name, part in node.items()} if isinstance(node, dict) else node
@@ -92,4 +178,4 @@ def _invalid(error: msgspec.ValidationError, where: str) -> ServiceError:
 
 
 def _too_large(limits: Limits) -> ServiceError:
-    return ServiceError("body_too_large", f"The body may have at most {limits.body_bytes} bytes.", Connection="close")
+    return ServiceError("body_too_large", f"This text is too long (limit {limits.max_body}).")

@@ -14,16 +14,23 @@ CODES = {
     "vector_expected": HTTPStatus.BAD_REQUEST,
     "empty_text": HTTPStatus.BAD_REQUEST,
     "unauthorized": HTTPStatus.UNAUTHORIZED,
+    "foreign_origin": HTTPStatus.FORBIDDEN,
     "not_found": HTTPStatus.NOT_FOUND,
     "unknown_label": HTTPStatus.NOT_FOUND,
     "not_supported": HTTPStatus.NOT_FOUND,
     "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "not_learned": HTTPStatus.CONFLICT,
     "request_too_slow": HTTPStatus.REQUEST_TIMEOUT,
     "body_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "json_expected": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "form_expected": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "unknown_host": HTTPStatus.MISDIRECTED_REQUEST,
+    "too_many_requests": HTTPStatus.TOO_MANY_REQUESTS,
+    "head_too_large": HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     "internal_error": HTTPStatus.INTERNAL_SERVER_ERROR,
     "overloaded": HTTPStatus.SERVICE_UNAVAILABLE,
     "timed_out": HTTPStatus.SERVICE_UNAVAILABLE,
+    "not_ready": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
 

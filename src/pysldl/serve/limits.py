@@ -30,6 +30,13 @@ class Limits:
         Requests that may wait in a worker; further requests get 503.
     poll : float
         Seconds between two checks of the model folder.
+    max_connections : int
+        Connections that a worker keeps open; for a further one the connection that has been idle longest is closed.
+    client_connections : int
+        Connections of one client address that a worker keeps open; 0 sets no limit.
+    client_rate : float
+        Requests a second that a worker takes from one client address, on average; further ones get 429. 0 sets no
+        limit.
     """
 
     max_body: str = "4 MB"
@@ -40,6 +47,9 @@ class Limits:
     threads: int = 2
     queue: int = 64
     poll: float = 1.0
+    max_connections: int = 4000
+    client_connections: int = 0
+    client_rate: float = 0.0
 
     @property
     def body_bytes(self) -> int:
@@ -48,11 +58,12 @@ class Limits:
 
     def validate(self) -> None:
         """Raise :class:`DataError` for limits that no service can keep."""
-        for name in ("max_rows", "max_k", "timeout", "read_timeout", "threads", "poll"):
+        for name in ("max_rows", "max_k", "timeout", "read_timeout", "threads", "poll", "max_connections"):
             if not getattr(self, name) > 0:
                 raise DataError(f"--{name.replace('_', '-')} must be positive, but is {getattr(self, name)}.")
-        if self.queue < 0:
-            raise DataError(f"--queue must not be negative, but is {self.queue}.")
+        for name in ("queue", "client_connections", "client_rate"):
+            if not getattr(self, name) >= 0:
+                raise DataError(f"--{name.replace('_', '-')} must not be negative, but is {getattr(self, name)}.")
         try:
             parse_bytes(self.max_body)
         except ValueError as error:

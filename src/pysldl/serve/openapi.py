@@ -13,8 +13,13 @@ from pysldl.serve.served_model import ServedModel
 __all__ = ["openapi"]
 
 REFERENCE = "#/components/schemas/{name}"
+PROJECT = "/v1/projects/{project}"
 COMPUTED = ("404", "503")
 WITH_BODY = ("404", "408", "413", "415", "503")
+
+
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+OPEN = ("/health/live", "/health/ready")  # without the token
 
 
 class _Operation(NamedTuple):
@@ -24,6 +29,11 @@ class _Operation(NamedTuple):
     request: type[msgspec.Struct]
     response: type[msgspec.Struct]
     errors: tuple[str, ...] = ()
+    media_type: str = JSON
+
+    @property
+    def name(self) -> str:
+        return "-".join(part for part in self.path.split("/") if part not in ("", "v1", "{project}"))
 
 
 def openapi(model: ServedModel, limits: Limits, *, secured: bool) -> dict[str, Any]:
@@ -49,8 +59,8 @@ def openapi(model: ServedModel, limits: Limits, *, secured: bool) -> dict[str, A
     _, components = msgspec.json.schema_components([*types, schemas.ErrorResponse], ref_template=REFERENCE)
     components["PredictRequest"]["oneOf"] = [{"required": ["input"]}, {"required": ["inputs"]}]
     paths: dict[str, Any] = {
-        "/metrics": {"get": _plain("metrics", "Counters for Prometheus.", "text/plain")},
-        "/openapi.json": {"get": _plain("openapi", "This document.", "application/json")},
+        "/metrics": {"get": _plain("metrics", "Counters for Prometheus.", "text/plain", secured=secured)},
+        "/openapi.json": {"get": _plain("openapi", "This document.", JSON, secured=secured)},
     }
     for operation in operations:
         paths[operation.path] = {operation.method: _described(operation, components, secured=secured)}
@@ -85,26 +95,51 @@ def _operations(requests: schemas.RequestTypes) -> list[_Operation]:
         ),
         _Operation("get", "/v1/map", "Places of the labels and arrows.", nothing, schemas.MapResponse, COMPUTED),
         _Operation("get", "/v1/model", "What the model is, and its quality.", nothing, schemas.ModelResponse),
+        _Operation(
+            "post",
+            "/v1/feedback",
+            "Keep, or learn, the labels that a person chose.",
+            requests.feedback,
+            schemas.FeedbackResponse,
+            (*WITH_BODY, "409"),
+        ),
+        _Operation("get", "/v1/projects", "The models, as Annif lists them.", nothing, schemas.ProjectsResponse),
+        _Operation("get", PROJECT, "The model, as Annif describes it.", nothing, schemas.Project, ("404",)),
+        _Operation(
+            "post",
+            f"{PROJECT}/suggest",
+            "The best labels of a text, as Annif asks for them.",
+            requests.suggest,
+            schemas.SuggestResponse,
+            WITH_BODY,
+            FORM,
+        ),
         _Operation("get", "/health", "Which version is served.", nothing, schemas.HealthResponse),
+        _Operation("get", "/health/live", "Whether the service runs.", nothing, schemas.StateResponse),
+        _Operation("get", "/health/ready", "Whether it takes work.", nothing, schemas.StateResponse, ("503",)),
     ]
 
 
 def _described(operation: _Operation, components: dict[str, Any], *, secured: bool) -> dict[str, Any]:
     asked = components[operation.request.__name__]
-    is_secured = secured and operation.path.startswith("/v1/")
+    is_secured = secured and operation.path not in OPEN
     described: dict[str, Any] = {
-        "operationId": operation.path.rpartition("/")[2],
+        "operationId": operation.name,
         "summary": operation.summary,
         "responses": {"200": {"description": "Done.", "content": _json(operation.response)}},
     }
     if operation.method == "post":
-        described["requestBody"] = {"required": True, "content": _json(operation.request)}
+        schema = _json(operation.request)[JSON]
+        described["requestBody"] = {"required": True, "content": {operation.media_type: schema}}
     else:
         described["parameters"] = [
             {"name": name, "in": "query", "required": name in asked["required"], "schema": schema}
             for name, schema in asked["properties"].items()
         ]
-    for status in ("400", *operation.errors, *(("401",) if is_secured else ())):
+    if "{project}" in operation.path:
+        place = {"name": "project", "in": "path", "required": True, "schema": {"type": "string"}}
+        described.setdefault("parameters", []).append(place)
+    for status in ("400", "403", "421", "429", *operation.errors, *(("401",) if is_secured else ())):
         codes = ", ".join(code for code, its in CODES.items() if str(its.value) == status)
         described["responses"][status] = {
             "description": f"Refused: {codes}.",
@@ -115,10 +150,13 @@ def _described(operation: _Operation, components: dict[str, Any], *, secured: bo
     return described
 
 
-def _plain(name: str, summary: str, media_type: str) -> dict[str, Any]:
+def _plain(name: str, summary: str, media_type: str, *, secured: bool) -> dict[str, Any]:
     response = {"description": summary, "content": {media_type: {}}}
-    return {"operationId": name, "summary": summary, "responses": {"200": response}}
+    described: dict[str, Any] = {"operationId": name, "summary": summary, "responses": {"200": response}}
+    if secured:
+        described["security"] = [{"bearer": []}]
+    return described
 
 
 def _json(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind.__name__)}}}
+    return {JSON: {"schema": {"$ref": REFERENCE.format(name=kind.__name__)}}}

@@ -11,6 +11,9 @@ LARGEST = 1e12  # squares and sums of larger values leave single precision
 LARGEST_COUNT = 10**9
 MOST_CHARACTERS = 200
 DEFAULT_LABELS = 20
+MOST_CHOSEN = 1000
+LONGEST_NAME = 1000
+LEAST_PAIRS = 1000  # a row may name a column more than once
 
 Value = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
 Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
@@ -67,6 +70,22 @@ class RelationsQuery(_Message):
     min_count: Annotated[Count, Meta(description="Leave out other labels on fewer training rows.")] = MIN_COUNT
 
 
+class FeedbackRequest(_Message):
+    """The labels that a person chose for a text, and those that the person rejected."""
+
+    input: str
+    labels: list[str]
+    rejected: list[str] = []
+
+
+class SuggestForm(_Message):
+    """A text to be indexed, as Annif sends it."""
+
+    text: str
+    limit: int = 10
+    threshold: float = 0.0
+
+
 class NoQuery(_Message):
     """Ask without parameters."""
 
@@ -78,6 +97,8 @@ class RequestTypes(NamedTuple):
     explain: type[ExplainRequest]
     labels: type[LabelsQuery]
     relations: type[RelationsQuery]
+    feedback: type[FeedbackRequest]
+    suggest: type[SuggestForm]
 
 
 def request_types(
@@ -100,7 +121,8 @@ def request_types(
     RequestTypes
     """
     column = Annotated[float, Meta(ge=0, le=n_features - 1, multiple_of=1)]
-    row = _narrow(SparseRow, sparse=(list[tuple[column, Value]],))
+    pairs = Annotated[list[tuple[column, Value]], Meta(max_length=max(n_features, LEAST_PAIRS))]
+    row = _narrow(SparseRow, sparse=(pairs,))
     kinds: Any = Annotated[list[Value], Meta(min_length=n_features, max_length=n_features)] | row if vectors else None
     if texts:
         text = Annotated[str, Meta(extra_json_schema={"pattern": r"\S"})]
@@ -108,6 +130,9 @@ def request_types(
     up_to_k: Any = Annotated[int, Meta(ge=1, le=limits.max_k)]
     threshold: Any = Annotated[float, Meta(ge=0, le=1)] | Literal["learned"] if calibrated else Value
     names = Annotated[list[str], Meta(min_length=1, max_length=limits.max_k)]
+    chosen: Any = Annotated[
+        list[Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]], Meta(max_length=MOST_CHOSEN)
+    ]
     rows = Annotated[list[kinds], Meta(min_length=1, max_length=limits.max_rows)]
     return RequestTypes(
         _narrow(
@@ -121,6 +146,8 @@ def request_types(
         _narrow(ExplainRequest, input=(kinds,), label=(str,), top=(up_to_k | None, None)),
         _narrow(LabelsQuery, limit=(up_to_k, min(DEFAULT_LABELS, limits.max_k))),
         _narrow(RelationsQuery, limit=(up_to_k, min(TOP_OF_LABEL, limits.max_k))),
+        _narrow(FeedbackRequest, labels=(chosen,), rejected=(chosen, [])),
+        _narrow(SuggestForm, limit=(up_to_k, min(10, limits.max_k))),
     )
 
 
@@ -154,15 +181,17 @@ class ScoredLabel(_Message):
     """A label of an input; `chosen` says whether its score reaches the learned threshold."""
 
     label: str
+    uri: str | None
     score: float
     probability: float | None
     chosen: bool | None
 
 
 class Prediction(_Message):
-    """The labels of one input, and how many of its features are not zero."""
+    """The labels of one input, how many of its features are not zero, and how many of those tell labels apart."""
 
     features: int
+    informative: Annotated[int, Meta(description="Features that are not stop words; where 0, no label is chosen.")]
     labels: list[ScoredLabel]
 
 
@@ -197,6 +226,7 @@ class ExplainResponse(_Message):
 
     version: str
     label: str
+    uri: str | None
     score: float
     probability: float | None
     neighbors: list[SimilarRow]
@@ -209,7 +239,16 @@ class LabelCount(_Message):
     """A label and its training rows."""
 
     label: str
+    uri: str | None
     count: int
+
+
+class Concept(_Message):
+    """An entry of the vocabulary; `known` says whether it is a label of the model."""
+
+    label: str
+    uri: str
+    known: bool
 
 
 class LabelsResponse(_Message):
@@ -239,9 +278,13 @@ class RelationsResponse(_Message):
 
     version: str
     label: str
+    uri: str | None
     count: int
     outgoing: list[RelatedLabel]
     incoming: list[RelatedLabel]
+    broader: Annotated[list[Concept], Meta(description="Of the vocabulary of the model, if it has one.")]
+    narrower: list[Concept]
+    related: list[Concept]
 
 
 class MapResponse(_Message):
@@ -257,6 +300,9 @@ class MapResponse(_Message):
     target: list[int]
     strength: Annotated[
         list[float], Meta(description="Lower bound of the share of the source's rows that carry the target.")
+    ]
+    narrower: Annotated[
+        list[tuple[int, int]], Meta(description="Links of the vocabulary between these labels: narrower, broader.")
     ]
 
 
@@ -288,6 +334,55 @@ class ModelResponse(_Message, rename={"model_class": "class"}):
     calibration: CalibrationFacts | None
     held_out: dict[str, Any] | None
     frequencies: list[float]
+    example: Annotated[str | None, Meta(description="A text to try.")]
+    feedback: Annotated[Literal["download", "file", "learn"] | None, Meta(description="Where feedback goes.")]
+    max_rows: int
+    max_bytes: int
+
+
+class FeedbackResponse(_Message):
+    """What was done with feedback."""
+
+    saved: bool
+    learned: bool
+
+
+class SuggestedSubject(_Message):
+    """A label as Annif names it."""
+
+    uri: str
+    label: str
+    notation: str | None
+    score: float
+
+
+class SuggestResponse(_Message):
+    """The best labels of a text, as Annif's clients expect them."""
+
+    results: list[SuggestedSubject]
+
+
+class Project(_Message):
+    """The model, as Annif's clients expect a project."""
+
+    project_id: str
+    name: str
+    language: str
+    backend: dict[str, str]
+    is_trained: bool
+    modification_time: str
+
+
+class ProjectsResponse(_Message):
+    """The models of the service."""
+
+    projects: list[Project]
+
+
+class StateResponse(_Message):
+    """That the service is there."""
+
+    status: Literal["ok"]
 
 
 class HealthResponse(_Message):

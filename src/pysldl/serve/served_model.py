@@ -11,26 +11,38 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.single_query import compile_loops
 from pysldl.backend.topk import top_k
 from pysldl.exceptions import DataError
 from pysldl.inspection.label_map import make_map
 from pysldl.inspection.relations import LabelRelation, RelationFinder
 from pysldl.metrics.reliability import by_frequency
-from pysldl.persistence import Manifest, load_predictor, read_current, read_manifest
+from pysldl.persistence import Manifest, load_predictor, read_manifest
 from pysldl.serve import schemas
+from pysldl.serve.bodies import six_digits, well_formed
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.examples import DataExamples, Snippets, stored_snippets
+from pysldl.serve.limits import Limits
 from pysldl.serve.vocabulary import TextFeatures, text_features
 
 __all__ = ["ServedModel", "open_version"]
 
 CURVE_POINTS = 400
+ROWS_AT_ONCE = 64
 
 
-def open_version(path: Path) -> "ServedModel":
-    """Load the current version of a model folder, manifest and arrays of the same one."""
-    return read_current(path, lambda version: ServedModel(path.name, read_manifest(version), load_predictor(version)))
+def open_version(folder: Path, name: str) -> "ServedModel":
+    """Load a version of a model, which never changes.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the version; see :func:`pysldl.persistence.current_version`.
+    name : str
+        What the model is called.
+    """
+    return ServedModel(name, read_manifest(folder), load_predictor(folder))
 
 
 @dataclass(frozen=True)
@@ -72,8 +84,19 @@ class ServedModel:
 
     @cached_property
     def labels(self) -> list[str]:
-        """Names of the labels, in the order of their columns."""
-        return [str(name) for name in self.classifier.label_names_]
+        """Names of the labels for people, in the order of their columns."""
+        return [well_formed(str(name)) for name in self.classifier.label_names_]
+
+    @cached_property
+    def uris(self) -> list[str | None]:
+        """Identifiers of the labels, in the order of their columns; None where the model has no vocabulary."""
+        known = getattr(self.classifier, "label_ids_", None)
+        return [None] * len(self.labels) if known is None else [well_formed(str(one)) for one in known]
+
+    @property
+    def vocabulary(self) -> Any:
+        """The vocabulary of the labels; None where the model was fitted without one."""
+        return getattr(self.classifier, "vocabulary_", None)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -82,35 +105,37 @@ class ServedModel:
 
     @cached_property
     def _column(self) -> dict[str, int]:
-        return {name: column for column, name in enumerate(self.labels)}
+        by_uri = {uri: column for column, uri in enumerate(self.uris) if uri is not None}
+        return by_uri | {name: column for column, name in reversed(list(enumerate(self.labels)))}
 
     @cached_property
-    def _lower_case(self) -> NDArray[np.str_]:
-        return np.char.lower(np.array(self.labels, dtype=np.str_))
+    def _lower_case(self) -> list[str]:
+        return [name.lower() for name in self.labels]
 
     @cached_property
     def _by_frequency(self) -> NDArray[np.int64]:
         return np.argsort(-self.counts, kind="stable")
 
     def column(self, label: str) -> int:
-        """Return the column of a label; the error for an unknown one suggests similar names."""
+        """Return the column of a label, given by name or URI; the error for an unknown one suggests similar names."""
         if label in self._column:
             return self._column[label]
-        try:
-            return int(self.classifier.label_column(label))
-        except DataError as error:
-            raise ServiceError("unknown_label", str(error)) from error
+        near = did_you_mean(label[: schemas.MOST_CHARACTERS], self.labels)
+        shown = label if len(label) <= schemas.MOST_CHARACTERS else f"{label[: schemas.MOST_CHARACTERS]}…"
+        raise ServiceError("unknown_label", f"Unknown label {shown!r}: {near or '/v1/labels has all of them.'}")
 
     def find_labels(self, query: schemas.LabelsQuery) -> schemas.LabelsResponse:
         """Return the labels whose name holds a text: those that begin with it first, then by frequency."""
         found = self._by_frequency
         found = found[self.counts[found] >= query.min_count]
         if query.query:
-            places = np.char.find(self._lower_case[found], query.query.lower())
+            places = np.array([self._lower_case[column].find(query.query.lower()) for column in found.tolist()])
             met = places >= 0
             found = found[met][np.argsort(places[met] > 0, kind="stable")]
         shown = found[query.offset : query.offset + query.limit].tolist()
-        labels = [schemas.LabelCount(self.labels[column], int(self.counts[column])) for column in shown]
+        labels = [
+            schemas.LabelCount(self.labels[column], self.uris[column], int(self.counts[column])) for column in shown
+        ]
         return schemas.LabelsResponse(self.version, len(found), labels)
 
     # Inputs
@@ -150,7 +175,7 @@ class ServedModel:
         elif not self.takes_text:
             raise ServiceError("vector_expected", f"The model {self.name} accepts feature vectors only.")
         elif not all(isinstance(text, str) and text.strip() for text in inputs):
-            raise ServiceError("empty_text", "The text is empty: send at least one word.")
+            raise ServiceError("empty_text", "Enter some text first.")
 
     def features(self, inputs: Sequence[Any]) -> Any:
         """Return the rows of checked inputs, an ndarray or CSR of shape (n_inputs, n_features), float32."""
@@ -160,8 +185,10 @@ class ServedModel:
         if isinstance(inputs[0], list):
             return np.array(inputs, dtype=np.float32)
         indptr = np.concatenate([[0], np.cumsum([len(row.sparse) for row in inputs])])
-        pairs = np.array([pair for row in inputs for pair in row.sparse], dtype=np.float64).reshape(-1, 2)
-        parts = (pairs[:, 1].astype(np.float32), pairs[:, 0].astype(np.int32), indptr)
+        # A generator lets other threads run meanwhile, as the conversion of a nested list does not.
+        columns = np.fromiter((column for row in inputs for column, _ in row.sparse), np.int32, count=indptr[-1])
+        values = np.fromiter((value for row in inputs for _, value in row.sparse), np.float32, count=indptr[-1])
+        parts = (values, columns, indptr)
         X = sparse.csr_array(parts, shape=(len(inputs), self.n_features))
         X.sum_duplicates()
         return X
@@ -188,34 +215,79 @@ class ServedModel:
             Choose among these.
         """
         only = None if labels is None else np.unique([self.column(label) for label in labels])
+        predictions = [
+            prediction
+            for start in range(0, len(inputs), ROWS_AT_ONCE)
+            for prediction in self._predict_block(inputs[start : start + ROWS_AT_ONCE], k, threshold, only)
+        ]
+        return schemas.PredictResponse(self.version, predictions)
+
+    def _predict_block(
+        self,
+        inputs: Sequence[schemas.Input],
+        k: int,
+        threshold: float | Literal["learned"] | None,
+        only: NDArray[np.int64] | None,
+    ) -> list[schemas.Prediction]:
+        """Return the best labels of a few inputs: no step of it keeps other threads waiting for long."""
         X = self.features(inputs)
         found = [_best(block, k, only) for block in self.classifier.score_blocks(X)]
         columns = np.concatenate([part for part, _ in found])
         scores = np.concatenate([part for _, part in found])
         calibration = self.calibration
         probabilities = None if calibration is None else calibration.probability(scores)
-        kept = columns >= 0
-        if threshold == "learned":
-            kept &= scores >= calibration.threshold_
-        elif threshold is not None:
-            kept &= (scores if probabilities is None else probabilities) >= threshold
         n_features = np.diff(X.indptr) if sparse.issparse(X) else np.count_nonzero(X, axis=1)
-        predictions = [
+        informative = n_features
+        if self._texts is not None and isinstance(inputs[0], str):
+            informative = self._texts.informative(inputs, X)  # type: ignore[arg-type]
+        chosen = None if calibration is None else (scores >= calibration.threshold_) & (informative > 0)[:, None]
+        kept = columns >= 0
+        if threshold == "learned" and chosen is not None:
+            kept &= chosen
+        elif isinstance(threshold, float | int):
+            kept &= (scores if probabilities is None else probabilities) >= threshold
+        labels, uris = self.labels, self.uris
+        lists = [
+            columns.tolist(),
+            scores.tolist(),
+            [[None] * columns.shape[1]] * len(columns) if probabilities is None else probabilities.tolist(),
+            [[None] * columns.shape[1]] * len(columns) if chosen is None else chosen.tolist(),
+            kept.tolist(),
+        ]
+        return [
             schemas.Prediction(
                 int(n_features[row]),
+                int(informative[row]),
                 [
                     schemas.ScoredLabel(
-                        self.labels[columns[row, slot]],
-                        scores[row, slot],
-                        None if probabilities is None else probabilities[row, slot],
-                        None if calibration is None else bool(scores[row, slot] >= calibration.threshold_),
+                        labels[column],
+                        uris[column],
+                        six_digits(score),
+                        None if probability is None else six_digits(probability),
+                        is_chosen,
                     )
-                    for slot in np.flatnonzero(kept[row])
+                    for column, score, probability, is_chosen, is_kept in zip(*slots, strict=True)
+                    if is_kept
                 ],
             )
-            for row in range(len(columns))
+            for row, slots in enumerate(zip(*lists, strict=True))
         ]
-        return schemas.PredictResponse(self.version, predictions)
+
+    def suggest(self, form: schemas.SuggestForm) -> schemas.SuggestResponse:
+        """Return the best labels of a text as Annif's clients expect them."""
+        (found,) = self.predict([form.text], form.limit).predictions
+        best = max((label.score for label in found.labels), default=0.0)
+        subjects = []
+        for label in found.labels:
+            score = label.score / best if label.probability is None and best > 0 else label.probability or 0.0
+            if found.informative and score > 0 and score >= form.threshold:
+                subjects.append(schemas.SuggestedSubject(label.uri or label.label, label.label, None, min(1.0, score)))
+        return schemas.SuggestResponse(subjects)
+
+    def project(self) -> schemas.Project:
+        """Return the model as Annif's clients expect a project."""
+        language = getattr(self.vocabulary, "language", None) or "en"
+        return schemas.Project(self.name, self.name, language, {"backend_id": "sldl"}, True, self.manifest.created)
 
     def explain(self, item: schemas.Input, label: str, top: int) -> schemas.ExplainResponse:
         """Return the similar training rows and the terms behind one label of one input."""
@@ -223,9 +295,11 @@ class ServedModel:
             raise ServiceError("not_supported", f"A {self.manifest.model_class} gives no explanations.")
         reasons = self.classifier.explain(self.features([item]), self.column(label), top=top)
         words = self._texts.words_by_term(item) if isinstance(item, str) and self._texts is not None else {}
+        column = self.column(label)
         return schemas.ExplainResponse(
             self.version,
-            reasons.label,
+            self.labels[column],
+            self.uris[column],
             reasons.score,
             reasons.probability,
             [
@@ -268,10 +342,20 @@ class ServedModel:
         return schemas.RelationsResponse(
             self.version,
             self.labels[column],
+            self.uris[column],
             int(self.counts[column]),
             [_related(relation, relation.target, relation.n_target) for relation in outgoing],
             [_related(relation, relation.source, relation.n_source) for relation in incoming],
+            *(self._linked(column, kind) for kind in ("broader", "narrower", "related")),
         )
+
+    def _linked(self, column: int, kind: str) -> list[schemas.Concept]:
+        """Return the concepts that the vocabulary links to a label."""
+        uri = self.uris[column]
+        if self.vocabulary is None or uri not in self.vocabulary:
+            return []
+        linked = getattr(self.vocabulary[uri], kind)
+        return [schemas.Concept(self.vocabulary.display_name(one), one, one in self._column) for one in linked]
 
     def map(self) -> schemas.MapResponse:
         """Return the places of the labels and the arrows between them."""
@@ -289,10 +373,22 @@ class ServedModel:
             found.source.tolist(),
             found.target.tolist(),
             found.strength.tolist(),
+            self._links_between(found.columns.tolist()),
         )
 
-    def facts(self) -> schemas.ModelResponse:
-        """Return what the model is made of, and its quality on held-out rows."""
+    def _links_between(self, columns: list[int]) -> list[tuple[int, int]]:
+        """Return which of the labels the vocabulary calls narrower than which others, by their positions."""
+        if self.vocabulary is None:
+            return []
+        place = {self.uris[column]: position for position, column in enumerate(columns)}
+        identifiers = self.vocabulary.identifiers_
+        pairs = ((identifiers[low], identifiers[high]) for low, high in self.vocabulary.broader_.tolist())
+        return [(place[low], place[high]) for low, high in pairs if low in place and high in place]
+
+    def facts(
+        self, limits: Limits, feedback: Literal["download", "file", "learn"] | None = None
+    ) -> schemas.ModelResponse:
+        """Return what the model is made of, its quality on held-out rows, and what the service allows."""
         about = self.manifest.extra
         kinds = (("text", self.takes_text), ("vectors", self.takes_vectors))
         return schemas.ModelResponse(
@@ -312,7 +408,23 @@ class ServedModel:
             calibration=_calibration_facts(self.calibration),
             held_out=_held_out_facts(self.calibration, self.counts),
             frequencies=_thinned(self.counts[self._by_frequency]),
+            example=self._example(),
+            feedback=feedback,
+            max_rows=limits.max_rows,
+            max_bytes=limits.body_bytes,
         )
+
+    def _example(self) -> str | None:
+        """Return a text to try: what is kept of a training row, or else words that the model knows."""
+        if not self.takes_text or not len(self.counts):
+            return None
+        if (snippet := self.snippet(0)) is not None:
+            return snippet.replace(" · ", " ")
+        return None
+
+    def try_out(self) -> None:
+        """Predict one empty row: what cannot do that is not worth serving."""
+        self.predict(["a"] if self.takes_text else [schemas.SparseRow([])], 1)
 
 
 def _best(scores: Any, k: int, only: NDArray[np.int64] | None) -> tuple[NDArray[np.int64], NDArray[np.floating]]:

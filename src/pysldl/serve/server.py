@@ -8,36 +8,51 @@ import errno
 import gc
 import logging
 import os
+import selectors
 import signal
 import socket
+import ssl
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from pysldl.exceptions import DataError
+from pysldl.serve.access_log import AccessLog
 from pysldl.serve.app import create_app
+from pysldl.serve.connections import Connections
 from pysldl.serve.examples import DataExamples
-from pysldl.serve.head_timeout import HeadTimeout
+from pysldl.serve.feedback import Teacher
+from pysldl.serve.hosts import AllowedHosts
 from pysldl.serve.limits import Limits
+from pysldl.serve.reloading import Channel, Reloader, follow, reload_alone
 from pysldl.serve.source import ModelSource
-from pysldl.serve.telemetry import Telemetry
+from pysldl.serve.telemetry import Telemetry, shared_folder
 
-__all__ = ["serve_model"]
+__all__ = ["Supervisor", "Tls", "serve_model"]
 
 GRACE = 15
-MOST_CONNECTIONS = 1000
+KEEP_ALIVE = 30
 PAUSE = 0.5
+SPARE_FILES = 100  # of a worker: the model, the counters, the log
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 logger = logging.getLogger("pysldl.serve")
+
+
+class Tls(NamedTuple):
+    """Files of a certificate, with the chain behind it, and of its key, both in PEM."""
+
+    certificate: Path
+    key: Path
 
 
 def serve_model(
@@ -48,6 +63,10 @@ def serve_model(
     workers: int = 1,
     limits: Limits | None = None,
     token: str | None = None,
+    allowed_hosts: Sequence[str] = (),
+    tls: Tls | None = None,
+    access_log: Path | None = None,
+    teacher: Teacher | None = None,
     examples: DataExamples | None = None,
     on_ready: Callable[[str], None] = lambda address: None,
 ) -> None:
@@ -64,6 +83,14 @@ def serve_model(
     limits : Limits, optional
     token : str, optional
         What a client must send as a bearer token.
+    allowed_hosts : sequence of str
+        Names under which clients may call, beside ``host`` and those of this machine for itself.
+    tls : Tls, optional
+        Certificate and key; with them, clients speak HTTPS.
+    access_log : Path, optional
+        File for a line of JSON about every request, without what was asked; "-" is standard error.
+    teacher : Teacher, optional
+        What becomes of the labels that people accept and reject on the page.
     examples : DataExamples, optional
         Snippets of the training rows for explanations; without them, what the model itself keeps.
     on_ready : callable
@@ -71,21 +98,55 @@ def serve_model(
     """
     if workers > 1 and not hasattr(os, "fork"):
         raise DataError("Several workers need a system that can fork; use --workers 1.")
-    limits = limits or Limits()
+    limits = _within_open_files(limits or Limits())
+    tls = None if tls is None else _checked(tls)
     source = ModelSource(path, examples)
     source.current.warm_up()
-    with _listen(host, port) as listener, tempfile.TemporaryDirectory(prefix="sldl-serve-") as counters:
-        telemetry = Telemetry(Path(counters) if workers > 1 else None)
-        respond = partial(_respond, listener, create_app(source, limits, telemetry, token), limits.read_timeout)
+    hosts = AllowedHosts(host, allowed_hosts)
+    log = None if access_log is None else AccessLog(access_log)
+    with _listen(host, port) as listener, shared_folder() as counters:
+        telemetry = Telemetry(counters)
+        app = create_app(source, limits, telemetry, token=token, hosts=hosts, log=log, teacher=teacher)
+        respond = partial(_respond, listener, app, limits, tls)
         shown = f"[{host}]" if ":" in host else host
-        supervisor = _Supervisor(respond, source, telemetry) if workers > 1 else None
-        # Before anybody is told the address: whoever knows it may stop the service.
-        _handle_stop_signals(sys.exit if supervisor is None else supervisor.stop)
-        on_ready(f"http://{shown}:{listener.getsockname()[1]}")
-        if supervisor is None:
+        address = f"{'http' if tls is None else 'https'}://{shown}:{listener.getsockname()[1]}"
+        if not hasattr(os, "fork"):
+            _handle_stop_signals(sys.exit)
+            on_ready(address)
+            arguments = (source, telemetry, limits.poll, lambda: False)
+            threading.Thread(target=reload_alone, args=arguments, daemon=True).start()
             respond()
-        else:
-            supervisor.run(workers)
+            return
+        supervisor = Supervisor(respond, source, telemetry, limits.poll)
+        # Before anybody is told the address: whoever knows it may stop the service.
+        _handle_stop_signals(supervisor.stop)
+        on_ready(address)
+        supervisor.run(workers)
+
+
+def _within_open_files(limits: Limits) -> Limits:
+    """Raise the number of files that a process may open, and keep the connections below it."""
+    try:
+        import resource
+    except ModuleNotFoundError:  # not on Windows
+        return limits
+    wanted = limits.max_connections + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return replace(limits, max_connections=max(1, min(limits.max_connections, soft - SPARE_FILES)))
+
+
+def _checked(tls: Tls) -> Tls:
+    """Refuse a certificate and a key that cannot be used, before anybody connects."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+    except (OSError, ssl.SSLError) as error:
+        reason = error.strerror or error.args[-1]
+        raise DataError(f"{tls.certificate}, {tls.key}: no TLS certificate with its key ({reason}).") from error
+    return tls
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -117,12 +178,19 @@ def _handle_stop_signals(stop: Callable[[], object]) -> None:
         signal.signal(number, lambda *_: stop())
 
 
-def _respond(listener: socket.socket, app: ASGIApp, read_timeout: float, alive: int | None = None) -> None:
-    """Respond to requests until a signal comes or, where the end of a pipe is given, until its writer is gone."""
-    timed = HeadTimeout(app, read_timeout)
+def _respond(
+    listener: socket.socket,
+    app: ASGIApp,
+    limits: Limits,
+    tls: Tls | None = None,
+    until: Callable[[], None] | None = None,
+) -> None:
+    """Respond to requests until a signal comes or, where ``until`` is given, until it returns."""
+    connections = Connections(app, limits)
     config = uvicorn.Config(
-        timed,
-        http=timed.protocol,
+        connections,
+        http=connections.protocol,
+        loop="asyncio",
         ws="none",
         lifespan="on",
         log_config=None,
@@ -130,10 +198,10 @@ def _respond(listener: socket.socket, app: ASGIApp, read_timeout: float, alive: 
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MOST_CONNECTIONS,
-        timeout_keep_alive=30,
+        timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=GRACE,
-        h11_max_incomplete_event_size=16384,
+        ssl_certfile=None if tls is None else tls.certificate,
+        ssl_keyfile=None if tls is None else tls.key,
     )
     server = uvicorn.Server(config)
 
@@ -142,54 +210,114 @@ def _respond(listener: socket.socket, app: ASGIApp, read_timeout: float, alive: 
 
     # Until uvicorn handles the signals by itself, and again when it has stopped, since it then raises them once more.
     _handle_stop_signals(stop)
-    if alive is not None:
+    if until is not None:
 
-        def wait_for_parent() -> None:
-            os.read(alive, 1)
+        def wait() -> None:
+            until()
             stop()
 
-        threading.Thread(target=wait_for_parent, daemon=True).start()
+        threading.Thread(target=wait, name="sldl-parent", daemon=True).start()
     server.run(sockets=[listener])
 
 
-class _Supervisor:
-    """Forks the workers, and replaces those that die."""
+class Supervisor:
+    """Forks the workers, replaces those that die, and lets all of them change to newer versions of the model.
 
-    def __init__(self, respond: Callable[..., None], source: ModelSource, telemetry: Telemetry) -> None:
+    It has no threads, so that it can fork at any time, and all that a new worker needs is in its memory: a worker that
+    is replaced serves the version that the others serve, whatever has happened to the folder.
+
+    Parameters
+    ----------
+    respond : callable
+        Responds to requests until the callable ``until`` that it is given returns.
+    source : ModelSource
+    telemetry : Telemetry
+    poll : float
+        Seconds between two checks of the model folder.
+    """
+
+    def __init__(self, respond: Callable[..., None], source: ModelSource, telemetry: Telemetry, poll: float) -> None:
         self._respond, self._source, self._telemetry = respond, source, telemetry
-        self._processes: set[int] = set()
-        self._alive, self._hold = os.pipe()
+        self._reloader = Reloader(source, telemetry, poll)
+        self._workers = self._reloader.workers
+        self._parent = os.getpid()
         self._is_stopping = False
+        self._fork_at = 0.0
 
     def run(self, n_workers: int) -> None:
         """Run until all workers have ended after a signal."""
-        gc.collect()
-        gc.freeze()  # a collection in a worker would write to every object, and so copy the pages that are shared
-        for _ in range(n_workers):
+        self._wake, self._waker = socket.socketpair()
+        self._waker.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        while True:
+            self._reap()
             if not self._is_stopping:
-                self._fork()
-        while self._processes:
-            process, _ = os.wait()
-            self._processes.remove(process)
+                self._reloader.step()
+                while len(self._workers) < n_workers and time.monotonic() >= self._fork_at and not self._is_stopping:
+                    self._fork()
+            elif not self._workers:
+                return
+            self._listen()
+
+    def _listen(self) -> None:
+        """Wait until a worker says something, a signal comes, or something is due."""
+        due = min(self._reloader.timeout, max(0.01, self._fork_at - time.monotonic()) if self._fork_at else 60.0)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._wake, selectors.EVENT_READ)
+            for process, channel in self._workers.items():
+                selector.register(channel.end, selectors.EVENT_READ, process)
+            for key, _ in selector.select(due):
+                if key.data is None:
+                    self._wake.recv(4096)
+                    continue
+                for message in self._workers[key.data].receive() or ():
+                    self._reloader.on_message(key.data, message)
+
+    def _reap(self) -> None:
+        """Take note of all processes that have ended."""
+        while True:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not process:
+                return
+            channel = self._workers.get(process)
+            if self._reloader.on_end(process, status) or channel is None:
+                continue
+            channel.end.close()
             self._telemetry.forget_worker(process)
             if not self._is_stopping:
                 logger.warning("worker %d ended and is replaced", process)
-                time.sleep(PAUSE)  # a worker that cannot start must not be forked in a busy loop
-            if not self._is_stopping:
-                self._fork()
+                self._fork_at = time.monotonic() + PAUSE  # a worker that cannot start must not be forked in a busy loop
 
     def _fork(self) -> None:
-        process = os.fork()
+        gc.collect()
+        gc.freeze()  # a collection in a worker would write to every object, and so copy the pages that are shared
+        ours, theirs = socket.socketpair()
+        try:
+            process = os.fork()
+        except OSError as error:  # out of memory or of processes, for now
+            logger.warning("a worker cannot be started: %s", error.strerror)
+            ours.close()
+            theirs.close()
+            self._fork_at = time.monotonic() + 10 * PAUSE
+            return
         if process:
-            self._processes.add(process)
+            theirs.close()
+            self._workers[process] = Channel(ours)
             return
         code = 1
         try:
-            _handle_stop_signals(lambda: None)  # the end of the pipe tells a worker to stop, once its server is there
-            with suppress(OSError):  # the parent may have closed it just before, to stop
-                os.close(self._hold)
-            self._source.refresh(self._telemetry)  # the parent still has the version that it began with
-            self._respond(self._alive)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _handle_stop_signals(lambda: None)  # the parent's end of the channel tells a worker to stop
+            for end in (ours, self._wake, self._waker, *(channel.end for channel in self._workers.values())):
+                end.close()
+            self._respond(until=partial(follow, Channel(theirs), self._source))
+            if os.getppid() != self._parent:
+                self._telemetry.remove_folder()  # nobody else is left to do it
             code = 0
         except BaseException:
             logger.exception("a worker failed")
@@ -201,11 +329,13 @@ class _Supervisor:
         """Tell the workers to finish what they have, and kill them where that takes too long."""
         if not self._is_stopping:
             self._is_stopping = True
-            os.close(self._hold)
+            for channel in self._workers.values():
+                with suppress(OSError):
+                    channel.end.shutdown(socket.SHUT_WR)
             signal.signal(signal.SIGALRM, self._kill)
             signal.alarm(GRACE + 5)
 
     def _kill(self, *_: object) -> None:
-        for process in self._processes:
+        for process in self._workers:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)

@@ -1,27 +1,30 @@
-"""The newest complete version of a model folder that may be replaced at any time."""
+"""The version of a model that is served, and the watch over newer ones."""
 
-import asyncio
-import logging
-from concurrent.futures import ThreadPoolExecutor
+import mmap
+import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.persistence import current_version
 from pysldl.serve.examples import DataExamples
-from pysldl.serve.served_model import open_version
-from pysldl.serve.telemetry import Telemetry
+from pysldl.serve.served_model import ServedModel, open_version
 
-__all__ = ["ModelSource"]
+__all__ = ["FolderWatch", "ModelSource", "described"]
 
-logger = logging.getLogger("pysldl.serve")
+SLOWEST_RETRY = 60.0
+NUMBER_BYTES = 8
+
+Found = tuple[Path, int, int, int]
 
 
 class ModelSource:
-    """Holds the current version, and replaces it between requests.
+    """Versions that this process holds, and the number of the one that is served, which all processes share.
 
-    A request reads :attr:`current` once and keeps it, so that its version cannot change. The files of a replaced
-    version are mapped and stay readable until the last request that uses them is done.
+    The number lies in memory that forked processes have in common, so that all workers change to another version at
+    the same moment. A request reads :attr:`current` once and keeps it, so that its version cannot change. The files of
+    a replaced version are mapped and stay readable until the last request that uses them is done.
 
     Parameters
     ----------
@@ -32,9 +35,8 @@ class ModelSource:
 
     Attributes
     ----------
-    current : ServedModel
     problem : str or None
-        Why the newest version in the folder cannot be served.
+        Why the newest version in the folder is not served, without names of files.
 
     Raises
     ------
@@ -44,49 +46,127 @@ class ModelSource:
 
     def __init__(self, path: Path, examples: DataExamples | None = None) -> None:
         self.path = path.absolute()  # links are followed each time, so that one that is turned is noticed
-        self._seen = self._identity()
-        self._examples = examples
-        self.current = open_version(self.path)
-        if examples is not None:
-            if problem := examples.problem(self.current.manifest, self.current.classifier.n_samples_):
-                raise DataError(problem)
-            self.current = replace(self.current, examples=examples)
         self.problem: str | None = None
+        self._examples = examples
+        self._shared = mmap.mmap(-1, NUMBER_BYTES)
+        first = open_version(current_version(path), self.name)
+        if examples is not None:
+            if problem := examples.problem(first.manifest, first.classifier.n_samples_):
+                raise DataError(problem)
+            first = replace(first, examples=examples)
+        self._models = {0: first}
 
-    async def watch(self, poll: float, telemetry: Telemetry) -> None:
-        """Check the folder every ``poll`` seconds, until canceled."""
-        with ThreadPoolExecutor(1, thread_name_prefix="sldl-reload") as loader:
-            loop = asyncio.get_running_loop()
-            while True:
-                await asyncio.sleep(poll)
-                await loop.run_in_executor(loader, self.refresh, telemetry)
+    @property
+    def name(self) -> str:
+        """What the model is called: the name of its folder."""
+        return self.path.name or self.path.resolve().name
 
-    def refresh(self, telemetry: Telemetry) -> None:
-        """Serve what is in the folder now, if it is new and complete; else keep what is served."""
-        found = self._identity()
-        if found == self._seen:
-            return
-        self._seen = found
+    @property
+    def number(self) -> int:
+        """Number of the version that is served."""
+        return int.from_bytes(self._shared[:NUMBER_BYTES], "little")
+
+    @property
+    def current(self) -> ServedModel:
+        """The version that is served."""
+        return self._models[self.number]
+
+    def load(self, number: int, folder: Path) -> None:
+        """Load a version and keep it beside the one that is served."""
+        fresh = open_version(folder, self.name)
+        fresh.warm_up()
+        rows = fresh.classifier.n_samples_
+        if self._examples is not None and self._examples.problem(fresh.manifest, rows) is None:
+            fresh = replace(fresh, examples=self._examples)
+        self._models = self._models | {number: fresh}
+
+    def serve(self, number: int) -> None:
+        """Let all processes serve a version that they hold."""
+        self._shared[:NUMBER_BYTES] = number.to_bytes(NUMBER_BYTES, "little")
+
+    def keep(self, number: int) -> None:
+        """Drop all versions but one."""
+        self._models = {number: self._models[number]}
+
+
+class FolderWatch:
+    """Finds out when a model folder has a version that should be tried, and when to try one again that failed.
+
+    Parameters
+    ----------
+    path : Path
+        The model folder; it may be a link that is turned to another one.
+    pause : float
+        Seconds until a version that failed is tried again; they double with every failure, up to a minute.
+    """
+
+    def __init__(self, path: Path, pause: float) -> None:
+        self._path, self._pause = path, pause
+        self._served: Found | None = None
+        self._failed: Found | None = None
+        self._n_failures, self._retry_at = 0, 0.0
+        with suppress(ModelFormatError):
+            self._served = self._look()
+        self._tried = self._served
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether the version in the folder was tried and failed."""
+        return self._failed is not None
+
+    def find(self) -> Path | None:
+        """Return the folder of a version to try now; None where nothing is new.
+
+        Raises
+        ------
+        ModelFormatError
+            The model is missing or does not say which of its versions is current.
+        """
+        found = self._look()
+        if found == self._served:
+            self._failed = None
+            return None
+        if found == self._failed and time.monotonic() < self._retry_at:
+            return None
+        self._tried = found
+        return found[0]
+
+    def note_success(self) -> None:
+        """Note that the version which was found last is served now."""
+        self._served, self._failed = self._tried, None
+
+    def note_failure(self) -> bool:
+        """Note that the version which was found last cannot be served; return whether that is new."""
+        is_new = self._tried != self._failed
+        self._n_failures = 1 if is_new else self._n_failures + 1
+        self._failed = self._tried
+        self._retry_at = time.monotonic() + min(SLOWEST_RETRY, self._pause * 2 ** min(self._n_failures - 1, 16))
+        return is_new
+
+    def _look(self) -> Found:
+        folder = current_version(self._path)
         try:
-            fresh = open_version(self.path)
-            fresh.warm_up()
-        except Exception as error:  # whatever is wrong with this version, the next one may be good
-            self.problem = str(error) or type(error).__name__
-            telemetry.failed_reloads.inc()
-            logger.warning("the new version is not served: %s", self.problem)
-            return
-        self.problem = None
-        if fresh.version != self.current.version:
-            rows = fresh.classifier.n_samples_
-            if self._examples is not None and self._examples.problem(fresh.manifest, rows) is None:
-                fresh = replace(fresh, examples=self._examples)
-            self.current = fresh
-            telemetry.reloads.inc()
-            logger.info("now serving version %s", fresh.version)
+            status = (folder / "manifest.json").stat()
+        except OSError:
+            return folder, 0, 0, 0
+        return folder, status.st_ino, status.st_mtime_ns, status.st_size
 
-    def _identity(self) -> Path | str:
-        """What changes whenever the folder leads to another version, or to none for another reason."""
-        try:
-            return current_version(self.path)
-        except ModelFormatError as error:
-            return str(error)
+
+def described(error: BaseException | int) -> str:
+    """Return why a version is not served: a sentence for everybody, so without names of files.
+
+    Parameters
+    ----------
+    error : exception, or the number of the signal that ended the attempt
+    """
+    if isinstance(error, int):
+        reason = f"loading it ended by signal {error}"
+    elif isinstance(error, ModelFormatError):
+        reason = "it is damaged, or of another format"
+    elif isinstance(error, MemoryError):
+        reason = "there is not enough memory for it"
+    elif isinstance(error, TimeoutError):
+        reason = "loading it took too long"
+    else:
+        reason = f"loading it failed with {type(error).__name__}"
+    return f"The newest version of the model is not served: {reason}. The log of the service says more."

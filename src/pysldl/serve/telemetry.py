@@ -1,13 +1,37 @@
 """Counters of all worker processes, for Prometheus."""
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Telemetry"]
+from pysldl._utils.locks import try_lock
 
+__all__ = ["Telemetry", "shared_folder"]
+
+PREFIX = "sldl-serve-"
+LOCK = "lock"
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """Make an empty folder for the counters of several processes, which goes when the block ends.
+
+    What services that were killed left behind is removed first: their folders are no longer locked.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError), (left / LOCK).open("rb+") as lock:
+            if try_lock(lock.fileno()):
+                shutil.rmtree(left, ignore_errors=True)
+    temporary = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
+    with temporary as name, Path(name, LOCK).open("wb") as lock:
+        try_lock(lock.fileno())  # workers inherit it, so that it is held until the last of them has ended
+        yield Path(name)
 
 
 class Telemetry:
@@ -36,12 +60,13 @@ class Telemetry:
         self._registry = CollectorRegistry()
         where: dict[str, Any] = {"registry": self._registry}
         self.rows = Counter("sldl_rows", "Inputs predicted.", **where)
-        self.reloads = Counter("sldl_reloads", "New versions of the model served, by all workers.", **where)
+        self.reloads = Counter("sldl_reloads", "New versions of the model served.", **where)
         self.failed_reloads = Counter("sldl_reload_failures", "New versions that could not be read.", **where)
         live = where | {"multiprocess_mode": "livesum"}
         self.in_flight = Gauge("sldl_requests_in_flight", "Requests being answered.", **live)
         self._resident = Gauge("sldl_resident_bytes", "Memory of the workers; shared pages count for each.", **live)
         self._requests = Counter("sldl_requests", "Requests by route and status.", ["route", "status"], **where)
+        self._children: dict[tuple[str, int], tuple[Any, Any]] = {}
         self._seconds = Histogram(
             "sldl_request_seconds",
             "Time from the complete head of a request to its response.",
@@ -52,8 +77,12 @@ class Telemetry:
 
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count and time one request."""
-        self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        counters = self._children.get((route, status))
+        if counters is None:
+            counters = self._requests.labels(route, str(status)), self._seconds.labels(route)
+            self._children[route, status] = counters
+        counters[0].inc()
+        counters[1].observe(seconds)
 
     def text(self, version: str) -> str:
         """Return the counters of all workers in Prometheus' text format, with the version that this one serves."""
@@ -68,6 +97,11 @@ class Telemetry:
         # In several processes the library has no metric that each of them tells on its own.
         served = f'# TYPE sldl_model_info gauge\nsldl_model_info{{version="{version}"}} 1.0\n'
         return generate_latest(registry).decode() + served
+
+    def remove_folder(self) -> None:
+        """Remove the folder that the processes share, for a parent that was killed."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def forget_worker(self, process: int) -> None:
         """Leave a worker that has ended out of the gauges; its counters stay."""

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.row_norms import row_norms
+from pysldl.serve.stop_words import STOP_WORDS
 
 __all__ = ["TermVocabulary", "TextFeatures", "VectorizerFeatures", "is_vocabulary", "stem", "text_features"]
 
@@ -21,6 +22,7 @@ STEM_SAMPLE = 500  # stemming two thousand names would take a tenth of a second 
 
 _TOKEN = re.compile(r"\w\w+")
 _JOINED_TOKEN = re.compile(r"\w[\w'’-]*\w")
+_WORD = re.compile(r"\w+")
 _JOINTS = re.compile(r"['’-]")
 _WORDS = re.compile(r"[^\W\d_A-Z][\w' -]*\.?")
 
@@ -33,6 +35,9 @@ class TextFeatures(Protocol):
 
     def words_by_term(self, text: str) -> dict[str, list[str]]:
         """Return the words of a text behind each term, as the text spells them."""
+
+    def informative(self, texts: Sequence[str], X: sparse.csr_array) -> NDArray[np.int64]:
+        """Return how many of the features ``X`` of each text come from other words than stop words."""
 
 
 def text_features(classifier: Any, *, weighted: bool) -> TextFeatures | None:
@@ -71,11 +76,26 @@ class VectorizerFeatures:
         return sparse.csr_array(self._vectorizer.transform(texts))
 
     def words_by_term(self, text: str) -> dict[str, list[str]]:
-        """Return the words of a text behind each term; none where terms are not words."""
-        if self._vectorizer.analyzer != "word":
-            return {}
+        """Return the words of a text behind each term; for terms that are parts of words, the words that hold them."""
         as_term = self._vectorizer.build_preprocessor()
-        return _grouped((as_term(word), word) for word in self._vectorizer.build_tokenizer()(text))
+        if self._vectorizer.analyzer == "word":
+            return _grouped((as_term(word), word) for word in self._vectorizer.build_tokenizer()(text))
+        if not isinstance(self._vectorizer.analyzer, str):
+            return {}
+        analyze = self._vectorizer.build_analyzer()
+        return _grouped((term, word) for word in dict.fromkeys(_WORD.findall(text)) for term in analyze(word))
+
+    def informative(self, texts: Sequence[str], X: sparse.csr_array) -> NDArray[np.int64]:
+        """Return how many of the features ``X`` of each text come from other words than stop words."""
+        counts = np.diff(X.indptr).astype(np.int64)
+        if self._vectorizer.analyzer == "word":
+            return _count(X, self._is_informative)
+        only_stop_words = np.array([_has_only_stop_words(text) for text in texts], dtype=bool)
+        return np.where(only_stop_words, 0, counts)
+
+    @cached_property
+    def _is_informative(self) -> NDArray[np.bool_]:
+        return np.array([not _has_only_stop_words(name) for name in self._vectorizer.get_feature_names_out()])
 
 
 class TermVocabulary:
@@ -124,6 +144,18 @@ class TermVocabulary:
         found = ((self._term(match[0].lower()), match[0]) for match in self._pattern.finditer(text))
         return _grouped((term, word) for term, word in found if term in self._column)
 
+    def informative(self, texts: Sequence[str], X: sparse.csr_array) -> NDArray[np.int64]:
+        """Return how many of the features ``X`` of each text come from other words than stop words."""
+        return _count(X, self._is_informative)
+
+    @cached_property
+    def _is_informative(self) -> NDArray[np.bool_]:
+        known = {stem(word) for word in STOP_WORDS} if self.are_stems else STOP_WORDS
+        is_informative = np.ones(self._n_terms, dtype=bool)
+        for term, column in self._column.items():
+            is_informative[column] = not all(word in known for word in term.split())
+        return is_informative
+
     def _term(self, token: str) -> str:
         return stem(_JOINTS.sub("", token)) if self.are_stems else token
 
@@ -151,6 +183,17 @@ def stem(word: str) -> str:
 
     stemmed: str = EnglishStemmer().stemWord(word.lower())
     return stemmed
+
+
+def _has_only_stop_words(text: str) -> bool:
+    return all(word in STOP_WORDS for word in _WORD.findall(text.lower()))
+
+
+def _count(X: sparse.csr_array, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return how many stored entries of every row lie in columns that count."""
+    sums = np.concatenate([[0], np.cumsum(counted[X.indices])])
+    found: NDArray[np.int64] = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
+    return found
 
 
 def _sample(names: Sequence[str], size: int) -> Sequence[str]:

@@ -1,0 +1,163 @@
+"""What every request passes before it is answered: hosts, limits by client, counting, timing and the access log."""
+
+import asyncio
+import time
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pysldl.serve.access_log import AccessLog
+from pysldl.serve.bodies import json_bytes
+from pysldl.serve.errors import ServiceError
+from pysldl.serve.hosts import AllowedHosts
+from pysldl.serve.limits import Limits
+from pysldl.serve.telemetry import Telemetry
+
+__all__ = ["ClientRates", "Gate"]
+
+MOST_UNREAD = 64_000_000
+MOST_CLIENTS = 10_000
+NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+
+
+class ClientRates:
+    """How many requests each client may still send.
+
+    Parameters
+    ----------
+    rate : float
+        Requests a second; a client may send those of two seconds at once.
+    """
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._most = rate, max(1.0, 2 * rate)
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, client: str, now: float) -> bool:
+        """Count one request; False where it is one too many."""
+        left, last = self._left.pop(client, (self._most, now))
+        left = min(self._most, left + (now - last) * self._rate)
+        self._left[client] = (left - 1 if left >= 1 else left, now)
+        if len(self._left) > MOST_CLIENTS:
+            del self._left[next(iter(self._left))]  # who has been silent longest
+        return left >= 1
+
+
+class Gate:
+    """An ASGI application that refuses what no route has to see, and observes the rest.
+
+    Parameters
+    ----------
+    app : ASGI application
+    telemetry : Telemetry
+    limits : Limits
+    hosts : AllowedHosts
+    log : AccessLog, optional
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        telemetry: Telemetry,
+        limits: Limits,
+        hosts: AllowedHosts,
+        log: AccessLog | None = None,
+    ) -> None:
+        self._app, self._telemetry, self._hosts, self._log = app, telemetry, hosts, log
+        self._read_timeout = limits.read_timeout
+        self._rates = ClientRates(limits.client_rate) if limits.client_rate else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        started = time.perf_counter()
+        body = _Body(scope, receive)
+        status = 500
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], NO_SNIFFING]
+                # Bytes that nobody has read make the system reset the connection, and the answer is lost.
+                if not _closes(message) and not await body.skip(self._read_timeout):
+                    message["headers"].append((b"connection", b"close"))
+            await send(message)
+
+        self._telemetry.in_flight.inc()
+        try:
+            if refusal := self._refusal(scope, started):
+                await _send_refusal(refusal, send_noting)
+            else:
+                await self._app(scope, body.receive, send_noting)
+        finally:
+            self._telemetry.in_flight.dec()
+            seconds = time.perf_counter() - started
+            route = getattr(scope.get("endpoint"), "__name__", "other")
+            self._telemetry.observe(route, status, seconds)
+            if self._log is not None:
+                client = (scope["client"] or ("",))[0]
+                method = scope["method"] if route != "other" else "other"
+                self._log.write(
+                    client=client, method=method, route=route, status=status, bytes=body.n_bytes, seconds=seconds
+                )
+
+    def _refusal(self, scope: Scope, now: float) -> ServiceError | None:
+        headers = Headers(scope=scope)
+        if len(headers.getlist("host")) != 1:
+            return ServiceError("invalid_request", "the head: must hold one Host.")
+        try:
+            self._hosts.check(headers, (scope.get("server") or (None,))[0])
+        except ServiceError as refusal:
+            return refusal
+        if self._rates is not None and not self._rates.take((scope["client"] or ("",))[0], now):
+            return ServiceError("too_many_requests", "This client asks too often: try again soon.", Retry_After="1")
+        return None
+
+
+class _Body:
+    """The body of a request: how much of it was read, and whether all was."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._receive = receive
+        headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"")
+        self._is_complete = length in (b"", b"0") and b"transfer-encoding" not in headers
+        self._is_announced = headers.get(b"expect", b"").lower() == b"100-continue"
+        self.n_bytes = 0
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        self._is_announced = False
+        if message["type"] == "http.request":
+            self.n_bytes += len(message.get("body", b""))
+            self._is_complete = not message.get("more_body", False)
+        else:
+            self._is_complete = True
+        return message
+
+    async def skip(self, seconds: float) -> bool:
+        """Read what is left and throw it away; False where the client still sends, or waits to be asked for it."""
+        if self._is_announced:
+            return False
+        most = self.n_bytes + MOST_UNREAD
+        try:
+            async with asyncio.timeout(seconds):
+                while not self._is_complete and self.n_bytes < most:
+                    await self.receive()
+        except TimeoutError:
+            return False
+        return self._is_complete
+
+
+def _closes(start: Message) -> bool:
+    return any(name.lower() == b"connection" for name, _ in start["headers"])
+
+
+async def _send_refusal(refusal: ServiceError, send: Send) -> None:
+    body = json_bytes(refusal.body())
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **refusal.headers}
+    raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status.value, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
