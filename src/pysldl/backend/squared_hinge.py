@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices, has_numba, primitive
+from pysldl.backend.half_precision import round_to_half
 from pysldl.backend.label_problems import LabelProblems
 from pysldl.backend.workspace import row_parts
 
@@ -73,6 +74,7 @@ def fit_squared_hinge(
     Returns
     -------
     W : csr_array of shape (n_labels, n_features), float32
+        Rounded to half precision, in which a model stores it.
     bias : ndarray of shape (n_labels,), float32
         A label all of whose rows have the same sign gets no weights and that sign as bias; one without rows, -1.
 
@@ -96,6 +98,7 @@ def fit_squared_hinge(
             ConvergenceWarning,
             stacklevel=2,
         )
+    W.data = round_to_half(W.data)
     return as_int32_indices(W), bias
 
 

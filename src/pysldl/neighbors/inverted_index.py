@@ -8,6 +8,7 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
+from pysldl.backend.half_precision import round_to_half
 from pysldl.backend.inverted_index import limit_postings, search_inverted_index, top_terms
 
 __all__ = ["MAX_POSTINGS", "InvertedIndex"]
@@ -32,7 +33,7 @@ class InvertedIndex(LightEstimator):
     Attributes
     ----------
     postings_ : csr_array of shape (n_features, n_rows), float32
-        The indexed rows, transposed.
+        The indexed rows, transposed; values are rounded to half precision, in which they are stored.
     term_counts_ : ndarray of shape (n_features,) or None
         Postings of every term where these rows are a part of more: the rows of all parts count, so that each part
         looks up the same terms. None: those of ``postings_``.
@@ -83,7 +84,9 @@ class InvertedIndex(LightEstimator):
         rows = _float32(X)
         if self.index_terms is not None:
             rows = top_terms(rows, self.index_terms)
-        return as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
+        postings = as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
+        postings.data = round_to_half(postings.data)
+        return postings
 
 
 def _float32(X: Any) -> sparse.csr_array:

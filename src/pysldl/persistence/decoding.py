@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.exceptions import ModelFormatError
+from pysldl.persistence.packing import unpack_indices, unpack_values
 from pysldl.persistence.registry import find_class
 from pysldl.persistence.vectorizers import restore_vectorizer
 
 __all__ = ["TreeDecoder"]
 
 SCALARS = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
+CONTAINERS: dict[str, Any] = {"array": sparse.csr_array, "matrix": sparse.csr_matrix}
 SCALARS += ("float16", "float32", "float64", "str")
 
 
@@ -44,6 +46,7 @@ class TreeDecoder:
         self.arrays = arrays
         self.strings = strings
         self.check_indices = check_indices
+        self._unpacked: dict[str, Any] = {}
 
     def decode(self, node: Any) -> Any:
         """The value of a node."""
@@ -71,6 +74,10 @@ class TreeDecoder:
                 return np.array(self._names(node), dtype=object).reshape(shape)
             case {"kind": "csr"}:
                 return self._csr(node)
+            case {"kind": "packed_csr", "gaps": {"name": name}}:
+                if name not in self._unpacked:  # one matrix that several attributes share is one again
+                    self._unpacked[name] = self._packed_csr(node)
+                return self._unpacked[name]
             case {"kind": "vectorizer", "class": name}:
                 return restore_vectorizer(name, self._items(node["params"]), self._items(node["state"]))
             case {"kind": "estimator"}:
@@ -104,10 +111,22 @@ class TreeDecoder:
         return self.strings[node["file"]][node["name"]]
 
     def _csr(self, node: Mapping[str, Any]) -> Any:
-        container = {"array": sparse.csr_array, "matrix": sparse.csr_matrix}[node["container"]]
+        container = CONTAINERS[node["container"]]
         data = self.decode(node["data"])
         matrix = container(tuple(node["shape"]), dtype=data.dtype)
         # Not through the constructor, which copies 64-bit indices to 32-bit ones where they fit.
         matrix.data, matrix.indices, matrix.indptr = data, self.decode(node["indices"]), self.decode(node["indptr"])
         matrix.check_format(full_check=self.check_indices)
+        return matrix
+
+    def _packed_csr(self, node: Mapping[str, Any]) -> Any:
+        n_rows, n_columns = node["shape"]
+        gaps, data, indptr = (self.decode(node[part]) for part in ("gaps", "data", "indptr"))
+        if node["dtype"] not in SCALARS or indptr.shape != (n_rows + 1,) or indptr.dtype.kind != "i":
+            raise ModelFormatError(f"{self.source}: a packed matrix has other arrays than its shape needs.")
+        indices = unpack_indices(gaps, indptr, n_columns)
+        matrix = CONTAINERS[node["container"]]((n_rows, n_columns), dtype=node["dtype"])
+        matrix.data, matrix.indices = unpack_values(data, len(indices), np.dtype(node["dtype"])), indices
+        matrix.indptr = indptr
+        matrix.check_format(full_check=False)
         return matrix

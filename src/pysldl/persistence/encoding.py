@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.exceptions import DataError
+from pysldl.persistence.packing import can_pack, pack
 from pysldl.persistence.registry import is_estimator, name_of
 from pysldl.persistence.tensors import can_store
 from pysldl.persistence.vectorizers import is_vectorizer, parts_of_vectorizer
@@ -48,6 +49,7 @@ class TreeEncoder:
         self.arrays: dict[str, NDArray[Any]] = {}
         self.strings: dict[str, dict[str, list[str]]] = {}
         self._stored: dict[int, tuple[NDArray[Any], dict[str, Any]]] = {}
+        self._packed: dict[tuple[int, int], tuple[Any, NDArray[np.uint8], NDArray[Any]]] = {}
 
     def encode(self, value: Any, where: str) -> Any:
         """The JSON node of ``value``, found at the path ``where``."""
@@ -153,12 +155,22 @@ class TreeEncoder:
         return {"kind": "names", "file": file, "name": where}
 
     def _csr(self, matrix: Any, where: str) -> dict[str, Any]:
-        return {
-            "kind": "csr",
+        node: dict[str, Any] = {
             "container": "array" if isinstance(matrix, sparse.csr_array) else "matrix",
             "shape": [int(size) for size in matrix.shape],
-            **{part: self._array(getattr(matrix, part), f"{where}.{part}") for part in ("data", "indices", "indptr")},
+            "indptr": self._array(matrix.indptr, f"{where}.indptr"),
         }
+        if not can_pack(matrix):
+            parts = {part: self._array(getattr(matrix, part), f"{where}.{part}") for part in ("data", "indices")}
+            return {"kind": "csr", **node, **parts}
+        packed = self._packed.get((id(matrix.indices), id(matrix.data)))
+        if packed is None:
+            packed = self._packed[id(matrix.indices), id(matrix.data)] = (matrix, *pack(matrix))
+        parts = {
+            part: self._array(value, f"{where}.{part}")
+            for part, value in zip(("gaps", "data"), packed[1:], strict=True)
+        }
+        return {"kind": "packed_csr", **node, "dtype": matrix.dtype.name, **parts}
 
 
 def _all_are(kind: type, values: Sequence[Any]) -> bool:

@@ -1,0 +1,101 @@
+"""Sparse matrices with fewer bytes, without loss: gaps between columns in place of columns, halves where they suffice.
+
+A column is stored as its distance from the one before it, in bytes of seven bits each, the lowest first; all but the
+last byte of a number have the eighth bit set. Most distances take one byte, where a column takes four.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["can_pack", "pack", "unpack_indices", "unpack_values"]
+
+BITS, MORE = 7, 128
+LONGEST = 5  # bytes of a gap: 35 bits, of which an index of 31 bits needs no more
+ENTRIES_AT_ONCE = 1 << 20
+
+
+def can_pack(matrix: Any) -> bool:
+    """Whether columns ascend in every row and fit into 31 bits, and are stored as wide as the ends of rows."""
+    same = matrix.indices.dtype == matrix.indptr.dtype
+    return same and bool(matrix.has_canonical_format) and matrix.shape[1] < 2**31
+
+
+def pack(matrix: Any) -> tuple[NDArray[np.uint8], NDArray[Any]]:
+    """The gaps of a CSR matrix, as bytes, and its values: half-precision, or a single one, where that loses nothing."""
+    indices = np.asarray(matrix.indices)
+    gaps = np.empty(len(indices), dtype=np.uint32)
+    gaps[1:] = indices[1:] - indices[:-1] - 1
+    first = matrix.indptr[:-1][np.diff(matrix.indptr) > 0]
+    gaps[first] = indices[first]
+    return _as_bytes(gaps), _narrowest(matrix.data)
+
+
+def unpack_indices(stream: NDArray[np.uint8], indptr: NDArray[np.integer], n_columns: int) -> NDArray[np.integer]:
+    """The columns of a matrix from their gaps, of the type of ``indptr``; a ValueError where the bytes cannot be gaps."""
+    n_entries = int(indptr[-1]) if len(indptr) else 0
+    if stream.ndim != 1 or stream.dtype != np.uint8 or np.any(np.diff(indptr) < 0) or (len(indptr) and indptr[0]):
+        raise ValueError("a packed matrix has other arrays than it needs.")
+    last = np.flatnonzero(stream < MORE)
+    if len(last) != n_entries or (n_entries and last[-1] != len(stream) - 1) or (not n_entries and len(stream)):
+        raise ValueError("a packed matrix has more or fewer columns than values.")
+    indices = np.empty(n_entries, dtype=indptr.dtype)
+    row = 0
+    while row < len(indptr) - 1:
+        # Whole rows, about as many as have a given number of entries, so that little more than the result is needed.
+        end = max(row + 1, int(np.searchsorted(indptr, indptr[row] + ENTRIES_AT_ONCE, side="right")) - 1)
+        part = slice(int(indptr[row]), int(indptr[end]))
+        first = np.concatenate([[last[part.start - 1] + 1 if part.start else 0], last[part][:-1] + 1])
+        columns = np.cumsum(_as_numbers(stream, first[: part.stop - part.start], last[part]) + 1)
+        before = np.concatenate([[0], columns])[indptr[row:end] - part.start]
+        columns -= np.repeat(before, np.diff(indptr[row : end + 1])) + 1
+        if len(columns) and columns.max() >= n_columns:
+            raise ValueError("a packed matrix has a column beyond its shape.")
+        indices[part] = columns
+        row = end
+    return indices
+
+
+def unpack_values(values: NDArray[Any], n_entries: int, dtype: Any) -> NDArray[Any]:
+    """As many values as there are entries, in their own precision."""
+    if values.shape not in ((1,), (n_entries,)):
+        raise ValueError("a packed matrix has more or fewer values than columns.")
+    if values.shape == (n_entries,):
+        return values if values.dtype == dtype else values.astype(dtype)
+    return np.full(n_entries, values[0], dtype=dtype)
+
+
+def _narrowest(data: NDArray[Any]) -> NDArray[Any]:
+    if len(data) > 1 and (data == data[0]).all():
+        return np.array(data[:1])
+    if data.dtype == np.float32:
+        with np.errstate(over="ignore"):
+            halves = data.astype(np.float16)
+        if (halves == data).all():
+            return halves
+    return data
+
+
+def _as_bytes(numbers: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    lengths = np.ones(len(numbers), dtype=np.int64)
+    for n_bytes in range(1, LONGEST):
+        lengths += numbers >= np.uint32(1 << BITS * n_bytes)
+    ends = np.cumsum(lengths)
+    stream = np.empty(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
+    for place in range(LONGEST):
+        there = np.flatnonzero(lengths > place)
+        digits = (numbers[there] >> np.uint32(BITS * place)) & np.uint32(MORE - 1)
+        stream[ends[there] - lengths[there] + place] = digits + np.where(lengths[there] > place + 1, MORE, 0)
+    return stream
+
+
+def _as_numbers(stream: NDArray[np.uint8], first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
+    longest = int((last - first).max(initial=0)) + 1
+    if longest > LONGEST:
+        raise ValueError("a packed matrix has a gap of more than five bytes.")
+    numbers = np.zeros(len(first), dtype=np.int64)
+    for place in range(longest):
+        there = np.flatnonzero(last - first >= place) if place else slice(None)
+        numbers[there] |= (stream[first[there] + place] & np.uint8(MORE - 1)).astype(np.int64) << BITS * place
+    return numbers
