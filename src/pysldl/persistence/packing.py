@@ -33,7 +33,7 @@ def pack(matrix: Any) -> tuple[NDArray[np.uint8], NDArray[Any]]:
 
 
 def unpack_indices(stream: NDArray[np.uint8], indptr: NDArray[np.integer], n_columns: int) -> NDArray[np.integer]:
-    """The columns of a matrix from their gaps, of the type of ``indptr``; a ValueError where the bytes cannot be gaps."""
+    """The columns of a matrix from their gaps, of the type of ``indptr``; a ValueError where they cannot be."""
     n_entries = int(indptr[-1]) if len(indptr) else 0
     if stream.ndim != 1 or stream.dtype != np.uint8 or np.any(np.diff(indptr) < 0) or (len(indptr) and indptr[0]):
         raise ValueError("a packed matrix has other arrays than it needs.")
