@@ -61,6 +61,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "embedding-digests": machines.embedding_digests,
     "annif-eval": vocabularies.annif_eval,
     "thesaurus": vocabularies.thesaurus,
+    "names-in-texts": vocabularies.names_in_texts,
 }
 BLOCK = re.compile(r"<!-- measured: (?P<name>[\w-]+) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)

@@ -56,3 +56,16 @@ def thesaurus(evidence: Evidence) -> str:
                     ]
                 )
     return "\n\n".join((table(header, rows, left=2), " ".join(told), found.source))
+
+
+def names_in_texts(evidence: Evidence) -> str:
+    """What the options of a vocabulary do to the ranking of test rows."""
+    found = evidence.rows("names_in_texts")
+    if not found:
+        return NOT_RECORDED
+    measures = ("P@1", "P@5", "nDCG@5", "R@10", "PSP@5")
+    rows = [
+        [f"{row['data']}, {row['rows']:,} rows", row["method"], *(number(100 * row[name]) for name in measures)]
+        for row in found.rows
+    ]
+    return f"{table(['data', 'answers', *measures], rows, left=2)}\n\n{found.source}"

@@ -9,7 +9,7 @@ from scipy import sparse
 from pysldl import SLDLClassifier, load_model
 from pysldl.datasets import Concept, Vocabulary
 from pysldl.decoding import FeatureNeighborDecoder
-from pysldl.estimator.concepts import merge_scores
+from pysldl.estimator.concepts import BroaderLabels, in_hierarchy, merge_scores
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.persistence import load_predictor
 
@@ -176,3 +176,76 @@ def test_dense_and_sparse_scores_merge_alike():
         warnings.simplefilter("error")
         empty = merge_scores(sparse.csr_array((2, 6), dtype=np.float32), targets)
     assert empty.nnz == 0
+
+
+DEEP = {
+    "a": Concept("a", {"en": "things"}),
+    "b": Concept("b", {"en": "animals"}, broader=["a"]),
+    "c": Concept("c", {"en": "cats"}, {"en": ["house cat"]}, broader=["b"]),
+    "d": Concept("d", {"en": "dogs"}, broader=["b"]),
+    "e": Concept("e", {"en": "ideas"}),
+}
+
+
+@pytest.fixture
+def broader():
+    hidden = np.zeros(5, dtype=bool)
+    return BroaderLabels(Vocabulary.from_concepts(DEEP.values()), np.array(list("abcde")), hidden)
+
+
+def ranking(*labels):
+    return np.array([labels]), np.linspace(1, 0.1, len(labels), dtype=np.float32)[None]
+
+
+def test_a_label_brings_its_broader_ones_before_it(broader):
+    labels, scores = in_hierarchy(*ranking(2, 4, 1, 3, 0), broader, 4, "broader")
+    assert labels.tolist() == [[0, 1, 2, 4]]
+    assert scores[0, :3].tolist() == [1, 1, 1]
+    for length in range(1, 5):  # every beginning is consistent
+        beginning = set(labels[0, :length].tolist())
+        assert all(set(broader.of(label)) <= beginning for label in beginning)
+
+
+def test_a_narrower_label_replaces_its_broader_ones(broader):
+    labels, scores = in_hierarchy(*ranking(1, 2, 0, 4, 3), broader, 3, "narrower")
+    assert labels.tolist() == [[2, 4, 3]]
+    assert (np.diff(scores[0]) < 0).all()
+    few, values = in_hierarchy(np.array([[1, 2, -1]]), np.array([[2.0, 1.0, -np.inf]]), broader, 3, "narrower")
+    assert few.tolist() == [[2, -1, -1]]
+    assert values[0, 0] == 1.0
+
+
+def test_predictions_follow_the_hierarchy(model):
+    names, _ = model.predict_topk(["hound barks"], 2, names=True, hierarchy="broader")
+    assert names.tolist() == [["dogs", "hounds"]]
+    names, _ = model.predict_topk(["hound barks dog"], 2, names=True, hierarchy="narrower")
+    assert "hounds" in names
+    assert "dogs" not in names
+    with pytest.raises(DataError, match="hierarchy must be 'broader', 'narrower' or None"):
+        model.predict_topk(["a"], hierarchy="both")
+
+
+def test_a_label_that_the_text_names_is_considered(model):
+    before = model.predict_topk(["felines and water"], 4, names=True)[0][0].tolist()
+    assert before[0] != "cats"
+    with pytest.raises(DataError, match="learn_name_rates"):
+        model.predict_topk(["felines"], match_names=True)
+    texts = ["felines are here", "cats too", "no fish", "fish again", "nothing"] * 4
+    model.learn_name_rates(texts, [["cats"], ["ex:cat"], [], [], []] * 4)
+    assert model.name_rates_[1] > 0.7 > 0.4 > model.name_rates_[2]
+    best, score = model.predict_topk(["felines and water"], 1, names=True, match_names=True, proba=True)
+    assert best.tolist() == [["cats"]]
+    features = model.vectorizer_.transform(["felines and water"])
+    np.testing.assert_array_equal(
+        model.predict_topk(features, 1, names=True, match_names=["felines and water"], proba=True)[1], score
+    )
+    with pytest.raises(DataError, match="X holds features"):
+        model.predict_topk(features, 1, match_names=True)
+
+
+def test_options_of_a_vocabulary_need_one():
+    model = SLDLClassifier(decoder=FeatureNeighborDecoder(n_neighbors=2)).fit(TEXTS, [["a"], ["b"]] * 4)
+    with pytest.raises(DataError, match="this model has no vocabulary"):
+        model.predict_topk(["a"], hierarchy="broader")
+    with pytest.raises(DataError, match="this model has no vocabulary"):
+        model.learn_name_rates(TEXTS, [["a"], ["b"]] * 4)

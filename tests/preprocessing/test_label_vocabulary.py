@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 
+import numpy as np
 import pytest
 
 from pysldl.datasets import Concept, Vocabulary
@@ -82,6 +83,23 @@ def test_bad_vocabularies_are_refused(animals):
         Vocabulary.from_concepts([])
     with pytest.raises(DataError, match=r"no concept 'ex:cet'\. did you mean 'ex:cat'"):
         animals["ex:cet"]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("broader_", np.array([[0, 99]], dtype=np.int32)),
+        ("replaced_by_", np.array([-2] * 6, dtype=np.int32)),
+        ("other_name_languages_", np.array([0, 5], dtype=np.int32)),
+        ("deprecated_", np.zeros(2, dtype=bool)),
+        ("names_", [["a"]]),
+    ],
+)
+def test_a_forged_vocabulary_is_refused(animals, attribute, value):
+    forged = deepcopy(animals)
+    setattr(forged, attribute, value)
+    with pytest.raises(DataError, match="damaged"):
+        forged.find("cats")
 
 
 def test_a_copy_answers_the_same(animals):

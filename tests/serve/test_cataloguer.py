@@ -51,7 +51,7 @@ def model(tmp_path, capsys):
     write_records(tmp_path / "records", RECORDS)
     fitted = sldl(
         *(capsys, "fit", tmp_path / "records", "--vocabulary", tmp_path / "thesaurus.ttl"),
-        *("--model", tmp_path / "subjects", "--set", "online=true", "--preset", "fast"),
+        *("--model", tmp_path / "subjects", "--set", "online=true", "--preset", "fast", "--match-names"),
     )
     assert fitted["n_labels"] == 3
     return tmp_path / "subjects"
@@ -73,6 +73,11 @@ def test_from_a_thesaurus_and_records_to_a_served_model_and_a_new_concept(model,
     (tmp_path / "new.txt").write_text("whiskers and a purr\nsome hunt with a howl\n")
     predicted = sldl(capsys, "predict", model, tmp_path / "new.txt", "--k", 1)["predictions"]
     assert [row["labels"] + row["uris"] for row in predicted] == [["cats", EX + "cat"], ["hounds", EX + "hound"]]
+    brought = sldl(capsys, "predict", model, tmp_path / "new.txt", "--k", 2, "--hierarchy", "broader")["predictions"]
+    assert brought[1]["labels"] == ["dogs", "hounds"]
+    assert (
+        sldl(capsys, "predict", model, tmp_path / "new.txt", "--match-names")["predictions"][0]["labels"][0] == "cats"
+    )
     service = Service(model)
     try:
         assert suggested(service, "whiskers and a purr")[0] == "cats"

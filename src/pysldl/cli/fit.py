@@ -33,6 +33,7 @@ def fit(
     keep_examples: bool = False,
     vocabulary: Path | None = None,
     language: str | None = None,
+    match_names: bool = False,
     reading: Reading | None = None,
     json: bool = False,
 ) -> int:
@@ -75,6 +76,8 @@ def fit(
         URI, notation or name; predictions have names for people and URIs for machines. Change it by `sldl vocabulary`.
     language : str, optional
         Of the names that people are shown, such as fi. Default: English where there are English names.
+    match_names : bool
+        Learn how often a label applies where its name occurs in the text, for `sldl predict --match-names`.
     reading : Reading, optional
     json : bool
         Print one JSON object.
@@ -88,6 +91,8 @@ def fit(
     weighted = features == "tfidf" or (features == "auto" and dataset.idf is not None)
     rows, part = choose_rows(dataset.tfidf() if weighted else dataset, split, usual="train")
     concepts = None if vocabulary is None else read_vocabulary(vocabulary, language=language)
+    if match_names and (concepts is None or rows.texts is None):
+        raise DataError("--match-names: needs texts, and --vocabulary FILE with the names of the labels.")
     classifier = _make(preset, set_ or [], rows.X is None, seed, memory_limit)
     if keep_examples and not hasattr(classifier, "explain"):
         raise DataError(f"--keep-examples: {preset} does not explain its predictions, so that it has no use for them.")
@@ -96,6 +101,8 @@ def fit(
     if memory:
         note(_memory_line(memory, complete=rows.X is not None))
     seconds = _train(classifier, rows, concepts)
+    if match_names:
+        _learn_names(classifier, rows)
     if weighted:
         classifier.feature_idf_ = dataset.idf
     if keep_examples:
@@ -169,6 +176,13 @@ def _train(classifier: Any, rows: "Dataset", vocabulary: "Vocabulary | None") ->
             feature_names=None if rows.X is None or rows.feature_names is None else rows.feature_names.tolist(),
         )
     return time.perf_counter() - started
+
+
+def _learn_names(classifier: Any, rows: "Dataset") -> None:
+    """Learn how often labels apply where they are named, from the texts that the model was fitted on."""
+    bounds = zip(rows.Y.indptr[:-1], rows.Y.indptr[1:], strict=True)
+    labels = [rows.label_names[rows.Y.indices[start:end]].tolist() for start, end in bounds]
+    classifier.learn_name_rates(rows.texts, labels)
 
 
 def _memory(classifier: Any, rows: "Dataset") -> dict[str, int]:

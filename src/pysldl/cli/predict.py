@@ -44,6 +44,8 @@ def predict(
     recall: float | None = None,
     precision: float | None = None,
     proba: bool = False,
+    hierarchy: Literal["broader", "narrower"] | None = None,
+    match_names: bool = False,
     out: Path | None = None,
     format: Literal["jsonl", "csv", "tsv", "parquet", "xc"] | None = None,
     split: str | None = None,
@@ -76,6 +78,11 @@ def predict(
         As many labels per row as keep this share of them right.
     proba : bool
         Give calibrated probabilities instead of scores.
+    hierarchy : {"broader", "narrower"}, optional
+        With a vocabulary: broader adds the broader labels of each label, narrower leaves out labels that have a
+        narrower one among the k best.
+    match_names : bool
+        Also consider labels whose names occur in the text; the model must have been fitted with --match-names.
     out : Path, optional
         File to write, atomically. Default: standard output.
     format : {"jsonl", "csv", "tsv", "parquet", "xc"}, optional
@@ -104,7 +111,8 @@ def predict(
     cut = (
         _set_threshold(opened, recall, precision, proba) if threshold is None else _threshold(opened, threshold, proba)
     )
-    rows = list(_predict(opened, read_unlabeled(opened, data, split, features, reading), limit, cut, proba))
+    options = {"proba": proba, "hierarchy": hierarchy, "match_names": match_names}
+    rows = list(_predict(opened, read_unlabeled(opened, data, split, features, reading), limit, cut, options))
     kind = "probabilities" if proba else "scores"
     if out is not None:
         _write(out, written_as, rows, kind, len(opened.classifier.label_names_))
@@ -159,8 +167,10 @@ def _threshold(opened: "Model", threshold: float | Literal["learned"], proba: bo
     return float(calibration.probability(learned)) if proba else learned
 
 
-def _predict(opened: "Model", rows: "UnlabeledRows", k: int, threshold: float, proba: bool) -> Iterator[Row]:
-    labels, scores = opened.classifier.predict_topk(rows.X, k, proba=proba)
+def _predict(
+    opened: "Model", rows: "UnlabeledRows", k: int, threshold: float, options: dict[str, Any]
+) -> Iterator[Row]:
+    labels, scores = opened.classifier.predict_topk(rows.X, k, **options)
     names, ids_of = opened.classifier.label_names_, opened.classifier.label_ids_
     kept = (labels >= 0) & (scores >= threshold)
     for number in range(len(labels)):

@@ -85,6 +85,10 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     label_targets_ : ndarray of shape (n_labels,) or None
         The label that each label counts for after a change of the vocabulary: itself, the one that replaced it, or -1
         where it is deprecated.
+    name_rates_ : ndarray of shape (n_labels,) or None
+        How often each label applies where its name occurs in the text, after ``learn_name_rates``.
+    mean_name_rate_ : float
+        The same of all labels together.
     """
 
     _saved_state: tuple[str, ...] = (
@@ -98,7 +102,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         "feature_idf_",
         "vectorizer_",
         "calibration_",
-        *("vocabulary_", "label_ids_", "label_targets_"),
+        *("vocabulary_", "label_ids_", "label_targets_", "name_rates_", "mean_name_rate_"),
     )
     # Of parameters that mean the same in every classifier; a subclass adds those of its own.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -199,7 +203,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         return encoded
 
     def _forget_vocabulary(self) -> None:
-        self.vocabulary_ = self.label_ids_ = self.label_targets_ = None
+        self.vocabulary_ = self.label_ids_ = self.label_targets_ = self.name_rates_ = None
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return nDCG@5 of the ranking; accuracy where the model was fitted on one class per row.

@@ -1,20 +1,32 @@
 """The labels of a model as concepts of a vocabulary: identifiers, names, and what changed since the fit."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.names import name_array
+from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import EncodedLabels
 from pysldl.preprocessing.vocabulary import Vocabulary
 
-__all__ = ["VocabularyChange", "identifiers_of", "identify_labels", "merge_scores", "renamed_labels"]
+__all__ = [
+    "BroaderLabels",
+    "VocabularyChange",
+    "add_named",
+    "identifiers_of",
+    "identify_labels",
+    "in_hierarchy",
+    "merge_scores",
+    "name_rates",
+    "renamed_labels",
+]
 
 DEPRECATED = -1
+PRIOR_MATCHES = 5.0  # occurrences of a name after which its own rate weighs as much as the mean of all
 
 
 @dataclass(frozen=True)
@@ -173,3 +185,136 @@ def _distinct_names(
         taken.add(candidate)
         spelled[column] = candidate
     return spelled
+
+
+class BroaderLabels:
+    """The broader labels of the labels of a model, looked up when they are asked for.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+    identifiers : ndarray of shape (n_labels,)
+    hidden : ndarray of shape (n_labels,), bool
+        Labels that are never predicted; they are nobody's broader label.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, identifiers: NDArray[Any], hidden: NDArray[np.bool_]) -> None:
+        self._vocabulary = vocabulary
+        self._identifiers = identifiers.tolist()
+        self._column = {one: column for column, one in enumerate(self._identifiers) if not hidden[column]}
+        self._known: dict[int, tuple[int, ...]] = {}
+
+    def of(self, label: int) -> tuple[int, ...]:
+        """Return all broader labels of a label, the broadest first."""
+        if label not in self._known:
+            own = self._identifiers[label]
+            up = self._vocabulary.ancestors(own) if own in self._vocabulary else ()
+            columns = [self._column[one] for one in reversed(up) if one in self._column]
+            self._known[label] = tuple(column for column in columns if column != label)
+        return self._known[label]
+
+
+def in_hierarchy(
+    labels: NDArray[Any],
+    scores: NDArray[Any],
+    broader: BroaderLabels,
+    k: int,
+    hierarchy: Literal["broader", "narrower"],
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the k best labels of rows, consistent with the broader links; see ``predict_topk``.
+
+    Parameters
+    ----------
+    labels, scores : ndarray of shape (n_rows, width)
+        Best first, -1 where a row has fewer; more than k of them.
+    broader : BroaderLabels
+    k : int
+    hierarchy : {"broader", "narrower"}
+    """
+    if hierarchy not in ("broader", "narrower"):
+        raise DataError(f"hierarchy must be 'broader', 'narrower' or None, but is {hierarchy!r}.")
+    choose = _with_broader if hierarchy == "broader" else _most_specific
+    shape = (len(labels), k)
+    chosen, values = np.full(shape, -1, dtype=labels.dtype), np.full(shape, -np.inf, dtype=scores.dtype)
+    for row in range(len(labels)):
+        there = labels[row] >= 0
+        pairs = choose(list(zip(labels[row][there].tolist(), scores[row][there].tolist(), strict=True)), broader, k)
+        for slot, (label, score) in enumerate(pairs[:k]):
+            chosen[row, slot], values[row, slot] = label, score
+    return chosen, values
+
+
+def name_rates(
+    matches: Sequence[Sequence[int]], Y: sparse.csr_array, n_labels: int
+) -> tuple[NDArray[np.float64], float]:
+    """Return how often labels apply where their names occur, each drawn to the mean by ``PRIOR_MATCHES``; and the mean.
+
+    Parameters
+    ----------
+    matches : sequence of sequences of int
+        Labels whose names occur in each text.
+    Y : csr_array of shape (n_texts, n_labels)
+    n_labels : int
+    """
+    counts, hits = np.zeros(n_labels), np.zeros(n_labels)
+    for row, named in enumerate(matches):
+        carried = set(Y.indices[Y.indptr[row] : Y.indptr[row + 1]].tolist())
+        for label in named:
+            counts[label] += 1
+            hits[label] += label in carried
+    mean = float((hits.sum() + 1) / (counts.sum() + 2))
+    return (hits + PRIOR_MATCHES * mean) / (counts + PRIOR_MATCHES), mean
+
+
+def add_named(
+    labels: NDArray[Any], scores: NDArray[Any], matches: Sequence[Sequence[int]], named: NDArray[np.float32]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return labels of rows, best first, in which those named by the text score at least ``named``.
+
+    Parameters
+    ----------
+    labels, scores : ndarray of shape (n_rows, width)
+        Best first, -1 where a row has fewer.
+    matches : sequence of sequences of int
+        Labels that each text names.
+    named : ndarray of shape (n_labels,)
+        The score of a label that is named; -inf where it cannot be suggested.
+    """
+    labels, scores = labels.copy(), scores.copy()
+    for row, found in enumerate(matches):
+        there = labels[row] >= 0
+        best = dict(zip(labels[row][there].tolist(), scores[row][there].tolist(), strict=True))
+        for label in found:
+            if np.isfinite(named[label]):
+                best[label] = max(best.get(label, -np.inf), float(named[label]))
+        ordered = sorted(best.items(), key=lambda pair: -pair[1])[: labels.shape[1]]
+        for slot, (label, score) in enumerate(ordered):
+            labels[row, slot], scores[row, slot] = label, score
+    return labels, scores
+
+
+def _with_broader(ranked: list[tuple[int, float]], broader: BroaderLabels, k: int) -> list[tuple[int, float]]:
+    """Labels with their broader ones before them, so that every beginning of the list is consistent."""
+    kept: dict[int, float] = {}
+    for label, score in ranked:
+        if len(kept) >= k:
+            break
+        for one in (*broader.of(label), label):
+            kept.setdefault(one, score)
+    return list(kept.items())
+
+
+def _most_specific(ranked: list[tuple[int, float]], broader: BroaderLabels, k: int) -> list[tuple[int, float]]:
+    """The k best labels without those that have a narrower one among them, filled up with the next best."""
+    best = ranked[:k]
+    covered = {up for label, _ in best for up in broader.of(label)}
+    kept = [(label, score) for label, score in best if label not in covered]
+    taken = {label for label, _ in kept}
+    for label, score in ranked[k:]:
+        if len(kept) == k:
+            break
+        if label not in covered and not taken.intersection(broader.of(label)):
+            kept.append((label, score))
+            taken.add(label)
+            covered.update(broader.of(label))
+    return kept

@@ -5,8 +5,8 @@ Nothing here learns, and nothing here imports scikit-learn. The classifiers inhe
 """
 
 import math
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,21 @@ from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
 from pysldl.backend.topk import top_k
 from pysldl.decoding.base import CodedRows, LatentEvidence
 from pysldl.estimator.calibration import ScoreCalibration
-from pysldl.estimator.concepts import VocabularyChange, merge_scores, renamed_labels
+from pysldl.estimator.concepts import (
+    BroaderLabels,
+    VocabularyChange,
+    add_named,
+    in_hierarchy,
+    merge_scores,
+    name_rates,
+    renamed_labels,
+)
 from pysldl.estimator.prediction_sets import PredictionSets, SetCoverage
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
 from pysldl.preprocessing.frames import library_of, make_frame, row_index
+from pysldl.preprocessing.name_matching import NameMatcher
 from pysldl.preprocessing.scaling import standardized
 from pysldl.preprocessing.vocabulary import Concept, Vocabulary
 from pysldl.ranking.candidates import Candidates
@@ -35,6 +44,7 @@ __all__ = ["LabelLists", "LabelPredictor", "StagedPredictor", "why_no_codes"]
 
 BLOCK_BYTES = 128 << 20
 SPARSE_BLOCK = 4096
+MORE_TO_CHOOSE_FROM = 50  # labels beyond the k best, where a hierarchy or names in the text may change the order
 LABELS_TO_COMPARE = 50_000  # with a name that is not known: a million would take seconds
 
 
@@ -63,6 +73,8 @@ class LabelPredictor:
     vocabulary_: Vocabulary | None = None
     label_ids_: NDArray[Any] | None = None
     label_targets_: NDArray[np.int32] | None = None
+    name_rates_: NDArray[np.float64] | None = None
+    mean_name_rate_: float = 0.0
     memory_limit: int | str | None = None
 
     def _score_rows(self, X: Any) -> Any:
@@ -91,7 +103,14 @@ class LabelPredictor:
         yield from self._score_checked(self._features(X))
 
     def predict_topk(
-        self, X: Any, k: int = 5, *, names: bool | Literal["id"] = False, proba: bool = False
+        self,
+        X: Any,
+        k: int = 5,
+        *,
+        names: bool | Literal["id"] = False,
+        proba: bool = False,
+        hierarchy: Literal["broader", "narrower"] | None = None,
+        match_names: bool | Sequence[str] = False,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the k best labels of every row, best first.
 
@@ -103,6 +122,13 @@ class LabelPredictor:
             Give names instead of columns of ``Y``; with "id" the identifiers (URIs) of the vocabulary.
         proba : bool
             Give calibrated probabilities instead of scores.
+        hierarchy : {"broader", "narrower"}, optional
+            Make the labels of a row consistent with the broader links of the vocabulary. "broader": a label brings its
+            broader labels, each before it and with at least its score. "narrower": of the k best labels those that have
+            a narrower one among them are left out, and the next best take their places.
+        match_names : bool or sequence of str
+            Also consider labels whose preferred or alternative name occurs in the text, see :meth:`learn_name_rates`.
+            Where X holds features, give the texts.
 
         Returns
         -------
@@ -111,9 +137,17 @@ class LabelPredictor:
         scores : ndarray of shape (n_samples, k), float32
             -inf (probability 0) where a row has fewer labels.
         """
-        found = [top_k(block, k) for block in self.score_blocks(X)]
+        plain = hierarchy is None and match_names is False
+        width = k if plain else min(k + MORE_TO_CHOOSE_FROM, len(self.label_names_))
+        found = [top_k(block, width) for block in self.score_blocks(X)]
         labels = np.concatenate([part for part, _ in found])
         scores = np.concatenate([part for _, part in found])
+        if match_names is not False:
+            texts = _texts_of(X) if match_names is True else list(match_names)
+            labels, scores = self._with_name_matches(labels, scores, texts)
+        if hierarchy is not None:
+            labels, scores = in_hierarchy(labels, scores, self._broader_labels(), k, hierarchy)
+        labels, scores = labels[:, :k], scores[:, :k]
         if proba:
             scores = self._fitted_calibration().probability(scores)
         if not names:
@@ -335,6 +369,51 @@ class LabelPredictor:
         names, ids, targets, change = renamed_labels(names, ids, self.vocabulary_, vocabulary)
         self.vocabulary_, self.label_names_, self.label_ids_, self.label_targets_ = vocabulary, names, ids, targets
         return change
+
+    def learn_name_rates(self, texts: Sequence[str], y: Any) -> Self:
+        """Learn how often a label applies where its name occurs in the text, for ``predict_topk(match_names=True)``.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Of rows with known labels, such as those of ``fit``.
+        y : indicator of shape (n_samples, n_labels) or rows of label names
+            Their labels.
+        """
+        matches = self._name_matcher().find_all(list(texts))
+        Y = self.encode(y, unseen="drop") if hasattr(self, "encode") else y
+        self.name_rates_, self.mean_name_rate_ = name_rates(matches, Y, len(self.label_names_))
+        return self
+
+    def _name_matcher(self) -> NameMatcher:
+        vocabulary, ids = self._needed_vocabulary("match_names")
+        column = {identifier: number for number, identifier in enumerate(ids.tolist())}
+        if self.label_targets_ is not None:
+            column = {one: int(self.label_targets_[number]) for one, number in column.items()}
+        names = ((name, column.get(identifier, -1)) for name, identifier in vocabulary.all_names())
+        return NameMatcher((name, number) for name, number in names if number >= 0)
+
+    def _with_name_matches(
+        self, labels: NDArray[Any], scores: NDArray[Any], texts: Sequence[str]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The best labels of rows with those that the texts name, at the score that their rate stands for."""
+        calibration, rates = self._fitted_calibration(), self.name_rates_
+        if rates is None:
+            raise DataError("match_names needs rates: call learn_name_rates with texts and labels, once after fit.")
+        rates = np.append(rates, np.full(len(self.label_names_) - len(rates), self.mean_name_rate_))
+        named = np.interp(rates, calibration.probabilities_, calibration.scores_).astype(np.float32)
+        named[self.label_counts_ == 0] = -np.inf
+        return add_named(labels, scores, self._name_matcher().find_all(texts), named)
+
+    def _broader_labels(self) -> BroaderLabels:
+        vocabulary, ids = self._needed_vocabulary("hierarchy")
+        return BroaderLabels(vocabulary, ids, self.never_predicted())
+
+    def _needed_vocabulary(self, what: str) -> tuple[Vocabulary, NDArray[Any]]:
+        self._require_fit()
+        if self.vocabulary_ is None or self.label_ids_ is None:
+            raise DataError(f"{what}: this model has no vocabulary. Give one to fit, or call set_vocabulary.")
+        return self.vocabulary_, self.label_ids_
 
     def _score_checked(self, X: Any) -> Iterator[Any]:
         """Scores, block by block, of features that are known to be float32 or float64, finite, and CSR if sparse."""
@@ -607,6 +686,15 @@ def _product_of(score: float, first_score: float, linear: float) -> tuple[ScoreP
         return ()
     parts = ScorePart("linear classifier, sigmoid(2 s)", sigmoid), ScorePart("neighbors", first_score / sigmoid)
     return parts if score == first_score else (*parts, ScorePart("reranker", score / first_score))
+
+
+def _texts_of(X: Any) -> Sequence[str]:
+    from pysldl.preprocessing.text import as_texts  # not above: it waits for scikit-learn
+
+    texts = as_texts(X)
+    if texts is None:
+        raise DataError("match_names=True needs texts, but X holds features: give the texts, match_names=texts.")
+    return texts
 
 
 def _one_row(x: Any) -> Any:

@@ -245,7 +245,26 @@ class Vocabulary(LightEstimator):
 
     @cached_property
     def _places(self) -> dict[str, int]:
+        self._check_state()
         return {identifier: number for number, identifier in enumerate(self.identifiers_)}
+
+    def _check_state(self) -> None:
+        """Refuse lists and arrays that do not fit together, as a forged model folder may hold them."""
+        n, languages, others = len(self.identifiers_), len(self.languages_), len(self.other_names_)
+        fits = [len(names) == n for names in self.names_]
+        fits += [len(self.names_) == languages, len(self.notations_) == n, self.deprecated_.shape == (n,)]
+        numbers: list[tuple[NDArray[np.int32], tuple[int, ...], int, int]] = [
+            (self.replaced_by_, (n,), -1, n),
+            (self.other_name_concepts_, (others,), 0, n),
+        ]
+        numbers += [(self.other_name_languages_, (others,), 0, languages)]
+        numbers += [(links, (len(links), 2), 0, n) for links in (self.broader_, self.related_)]
+        fits += [
+            array.shape == shape and bool(((array >= least) & (array < end)).all())
+            for array, shape, least, end in numbers
+        ]
+        if not all(fits):
+            raise DataError("The vocabulary is damaged: its lists and links do not fit together.")
 
     @cached_property
     def _links(self) -> dict[str, dict[int, list[int]]]:

@@ -125,6 +125,7 @@ def flat_parameters(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]
 def _data(model: Any, manifest: Manifest) -> dict[str, str]:
     counts = model.label_counts_
     n_samples = getattr(model, "n_samples_", None) or manifest.extra.get("n_samples")
+    vocabulary = getattr(model, "vocabulary_", None)
     about = {
         "data set": manifest.extra.get("data"),
         "split": manifest.extra.get("split"),
@@ -134,6 +135,7 @@ def _data(model: Any, manifest: Manifest) -> dict[str, str]:
         "labels": f"{len(counts):,}",
         "labels seen in training": f"{int((counts > 0).sum()):,}",
         "labels per row": None if not n_samples else f"{counts.sum() / n_samples:.2f}",
+        "vocabulary": None if vocabulary is None else f"{len(vocabulary):,} concepts, shown in {vocabulary.language!r}",
         "training rows of a label": f"median {np.median(counts[counts > 0]):.0f}, largest {counts.max():,}",
         "updates since the fit": len(manifest.extra.get("updates", [])) or None,
         "written": f"{_moment(manifest.created)} by pysldl {manifest.library_version}",
@@ -164,6 +166,9 @@ def _limits(model: Any, manifest: Manifest, held_out: HeldOut | None) -> list[st
     limits = []
     if unseen := int((counts == 0).sum()):
         limits.append(f"{unseen:,} of {len(counts):,} labels are on no training row and are never predicted.")
+    targets = getattr(model, "label_targets_", None)
+    if targets is not None and (gone := int((targets != np.arange(len(targets))).sum())):
+        limits.append(f"{gone:,} labels were merged or deprecated in the vocabulary and are not suggested themselves.")
     if rare := int(((counts > 0) & (counts < FEW_ROWS)).sum()):
         limits.append(f"{rare:,} labels have fewer than {FEW_ROWS} training rows; expect them to be missed often.")
     limits += _limits_of_results(model, held_out)
