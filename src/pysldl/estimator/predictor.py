@@ -138,7 +138,7 @@ class LabelPredictor:
             -inf (probability 0) where a row has fewer labels.
         """
         plain = hierarchy is None and match_names is False
-        width = k if plain else min(k + MORE_TO_CHOOSE_FROM, len(self.label_names_))
+        width = k if plain else max(k, min(k + MORE_TO_CHOOSE_FROM, len(self.label_names_)))
         found = [top_k(block, width) for block in self.score_blocks(X)]
         labels = np.concatenate([part for part, _ in found])
         scores = np.concatenate([part for _, part in found])
