@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pysldl._utils.progress import Progress, reporting
+from pysldl._utils.progress import Progress, announce, reporting
 
 
 @pytest.mark.parametrize("progress", [None, False])
@@ -44,3 +44,22 @@ def test_true_draws_bars_on_a_terminal(monkeypatch):
         show(Progress("decoder", 0, 1))
     drawn = sys.stderr.getvalue()
     assert "embedding" in drawn and "3/3" in drawn and "decoder" in drawn  # a stage that stopped early is whole
+
+
+def test_what_takes_a_while_is_announced_to_lines_and_not_to_functions(capsys):
+    heard = []
+    with reporting(heard.append):
+        announce("compiling")
+    with reporting(True):
+        announce("compiling")
+    announce("compiling")
+    assert heard == [] and capsys.readouterr().err == "compiling: ...\n"
+
+
+def test_the_first_use_of_a_compiled_loop_is_announced(capsys):
+    pytest.importorskip("numba", reason="numba is not installed (extra fast)")
+    from pysldl.backend import dispatch
+
+    with reporting(True):
+        dispatch._form.__wrapped__("numba.voting", "vote_top")
+    assert capsys.readouterr().err == "compiling: ...\n"

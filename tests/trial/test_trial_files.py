@@ -63,6 +63,16 @@ def test_predictions_carry_ids_and_titles_in_the_format_of_the_file_name(sldl, r
     assert "pass --format" in sldl("predict", records_model, records_file, "--out", tmp_path / "p.xlsx", code=2).err
 
 
+def test_predictions_with_a_wanted_recall(sldl, records_file, records_model):
+    few, many = (sldl("predict", records_model, records_file, "--recall", share).lines for share in ("0.5", "0.95"))
+    assert sum(len(row["labels"]) for row in few) < sum(len(row["labels"]) for row in many)
+    assert (
+        "give one of them"
+        in sldl("predict", records_model, records_file, "--recall", "0.5", "--precision", "0.5", code=2).err
+    )
+    assert "out of reach" in sldl("predict", records_model, records_file, "--precision", "0.9999", code=2).err
+
+
 def test_predictions_as_parquet(sldl, records_file, records_model, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     sldl("predict", records_model, records_file, "--k", "2", "--out", tmp_path / "predictions.parquet")

@@ -100,6 +100,15 @@ def test_embeddings_beside_words_in_one_model(frame):
     assert search.fit(table, frame["labels"]).best_score_ > 0.9
 
 
+@pytest.mark.parametrize("preset", ["paper", "fast", "accurate"])
+def test_probabilities_of_a_toy_are_not_zero(preset):
+    texts = ["clouds over the sea", "rain from gray clouds", "a clear blue sky", "a cat on a mat"] * 10
+    labels = [["cloud", "sea"], ["rain", "cloud"], ["sky"], ["cat"]] * 10
+    clf = make_sldl(preset).fit(texts, labels)
+    proba = clf.predict_proba(texts[:4])
+    assert (proba[clf.encode(labels[:4]).toarray() > 0] > 0.9).all() and (proba > 0).all()
+
+
 def test_a_notebook_shows_stages_and_metrics(fitted):
     shown = fitted._repr_mimebundle_()["text/html"]
     assert "Fitted SLDLClassifier" in shown and "FeatureNeighborDecoder" in shown

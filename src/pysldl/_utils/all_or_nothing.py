@@ -17,7 +17,7 @@ def all_or_nothing(
     """Give an object back its attributes where a method that sets them ends by an error, or by Ctrl-C.
 
     A fit that was interrupted leaves an estimator that is not fitted, or that is fitted as it was before. Arrays that
-    the method changes in place are not restored.
+    the method changes in place are not restored, and those of an earlier fit stay in memory until the new one is done.
     """
 
     @wraps(method)

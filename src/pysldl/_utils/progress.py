@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["Progress", "ProgressCallback", "reporting", "stage_bars"]
+__all__ = ["Progress", "ProgressCallback", "announce", "reporting", "stage_bars"]
 
 LINES_PER_STAGE = 10
 
@@ -23,6 +24,9 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
+
+# What True stands for at the moment; functions that were written by users hear of stages only.
+_shown: ContextVar[ProgressCallback | None] = ContextVar("_shown", default=None)
 
 
 @contextmanager
@@ -44,10 +48,18 @@ def reporting(progress: ProgressCallback | bool | None) -> Iterator[ProgressCall
     elif progress is not True:
         yield progress
     elif _shows_bars():
-        with stage_bars() as bars:
+        with stage_bars() as bars, _showing(bars):
             yield bars
     else:
-        yield _lines_on_stderr()
+        with _showing(_lines_on_stderr()) as lines:
+            yield lines
+
+
+def announce(stage: str) -> None:
+    """Tell whoever watches a bar or lines that something without steps takes a while."""
+    show = _shown.get()
+    if show is not None:
+        show(Progress(stage, 0, 1))
 
 
 @contextmanager
@@ -73,6 +85,15 @@ def stage_bars() -> Iterator[ProgressCallback]:
             bars.update(tasks[report.stage], completed=report.step, total=report.total, loss=loss)
 
         yield show
+
+
+@contextmanager
+def _showing(show: ProgressCallback) -> Iterator[ProgressCallback]:
+    token = _shown.set(show)
+    try:
+        yield show
+    finally:
+        _shown.reset(token)
 
 
 def _shows_bars() -> bool:

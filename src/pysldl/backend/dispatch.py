@@ -16,6 +16,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import numpy as np
 from scipy import sparse
 
+from pysldl._utils.progress import announce
 from pysldl.backend.device import current_device, is_tensor
 from pysldl.exceptions import SLDLWarning
 
@@ -68,6 +69,8 @@ def primitive(
 
 @cache
 def _form(module: str, name: str) -> Any:
+    if module.startswith("numba"):
+        announce("compiling")  # it takes up to half a minute where the loops were never compiled before
     return getattr(import_module(f"pysldl.backend.{module}"), name)
 
 
