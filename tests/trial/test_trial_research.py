@@ -78,5 +78,8 @@ def test_ranks_that_tie_are_the_same_everywhere(sldl, tmp_path):
     assert set(told["nemenyi_p_values"]) and np.isfinite(told["p_value"])
     printed = sldl("stats", path).out
     assert printed.count("1.50") == 2
+    sldl("stats", path, "--tables", tmp_path / "tables")
+    tex = (tmp_path / "tables" / "average-ranks.tex").read_text()
+    assert tex.count("1.50") == 2 and "tabular" in tex and (tmp_path / "tables" / "friedman.tex").is_file()
     slow = json.loads(sldl("stats", path, "--lower-is-better", "P@1", "--json").out)["P@1"]
     assert slow["mid_ranks"]["c"] == 1.0

@@ -23,6 +23,7 @@ def stats(
     reference: str | None = None,
     json: bool = False,
     plot: Path | None = None,
+    tables: Path | None = None,
     alpha: float = 0.05,
 ) -> int:
     """Rank methods over data sets and test the ranks (Friedman, Nemenyi).
@@ -48,6 +49,8 @@ def stats(
         the paper's tables; in `mid_ranks` they share their mean rank.
     plot : Path, optional
         Folder for a critical-difference diagram of each metric, as SVG and PNG.
+    tables : Path, optional
+        Folder for the tables of average ranks and of the tests, as LaTeX, Markdown and CSV.
     alpha : float
         Significance level.
 
@@ -62,6 +65,8 @@ def stats(
             raise DataError(f"--reference: {results} has no method {reference!r} of {test.metric}.")
     if plot is not None:
         _draw(tests, plot)
+    if tables is not None:
+        _write_tables(tests, tables)
     compared = {test.metric: reference or min(test.mid_ranks, key=lambda m: test.mid_ranks[m]) for test in tests}
     if json:
         print_json({test.metric: _as_json(test, compared[test.metric]) for test in tests})
@@ -93,6 +98,15 @@ def _draw(tests: "list[RankTest]", folder: Path) -> None:
     # Draw all before writing the first, so that a failure leaves no half set of figures.
     for drawing in [critical_difference_diagram(test) for test in tests]:
         for path in write_drawing(drawing, folder):
+            note(f"wrote {path}")
+
+
+def _write_tables(tests: "list[RankTest]", folder: Path) -> None:
+    from pysldl.experiments.report.paper_tables import friedman_table, rank_table
+    from pysldl.experiments.report.tables import write_table
+
+    for made in (rank_table(tests), friedman_table(tests)):
+        for path in write_table(made, folder):
             note(f"wrote {path}")
 
 
