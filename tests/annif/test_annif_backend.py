@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+from pysldl import make_sldl
+
 pytest.importorskip("annif.backend", reason="Annif is not installed: make test-annif makes an environment with it")
 
 EX = "http://example.org/"
@@ -100,7 +102,9 @@ def test_a_trained_project_suggests_by_uri(home):
 
 def test_the_model_folder_holds_no_pickle(home):
     folder = home / "data" / "projects" / "animals-sldl" / "pysldl-model"
-    assert {path.suffix for path in folder.iterdir()} == {".json", ".safetensors"}
+    suffixes = {path.suffix for path in folder.rglob("*") if path.is_file()}
+    assert {".json", ".safetensors"} <= suffixes
+    assert not suffixes & {".pkl", ".pickle", ".joblib", ".gz"}
 
 
 def test_eval_by_annif_itself(home):
@@ -126,6 +130,35 @@ def test_a_subject_that_left_the_vocabulary_is_not_suggested(home):
     command(home, "load-vocab", "animals", "changed.tsv", "--language", "en")
     assert "dog" not in suggested(home, "barking on a leash howl")
     command(home, "load-vocab", "animals", "vocabulary.tsv", "--language", "en", "--force")
+
+
+def test_annif_asks_a_service_of_ours(home):
+    """Its backend http, against a real `sldl serve`."""
+    texts, labels = zip(
+        *(line.split("\t") for line in documents(["cat", "dog", "fish"] * 12).splitlines()), strict=True
+    )
+    model = make_sldl("fast").fit(list(texts), [[label.strip("<>")] for label in labels])
+    model.save(home / "served")
+    words = [sys.executable, "-m", "pysldl.cli", "serve", str(home / "served"), "--port", "0", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as service:
+        try:
+            told = []
+            for line in service.stdout:
+                told.append(line)
+                if line.startswith("}"):
+                    break
+            address = json.loads("".join(told))["address"]
+            (home / "projects.cfg").write_text(
+                (home / "projects.cfg").read_text()
+                + f"[remote]\nname=remote\nlanguage=en\nbackend=http\nvocab=animals\nlimit=3\n"
+                f"endpoint={address}/v1/projects/served/suggest\n"
+            )
+            found = command(home, "suggest", "remote", text="barking on a leash").stdout
+            shown = command(home, "show-project", "remote").stdout
+        finally:
+            service.terminate()
+    assert found.startswith(f"<{EX}dog>")
+    assert "True" in shown, "trained, and since when, comes from the parent address"
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     path.write_bytes(b"\x89PNG\r\n\x1a\n")
     with pytest.raises(DataError, match="format cannot be told"):
         read_dataset(path)
-    with pytest.raises(DataError, match="format 'parquet' is unknown; choose one of npz"):
-        read_dataset(path, format="parquet")
+    with pytest.raises(DataError, match="format 'spss' is unknown; choose one of npz"):
+        read_dataset(path, format="spss")
     with pytest.raises(DataError, match="is a directory"):
         read_dataset(tmp_path)
     with pytest.raises(DataError, match="no such file"):

@@ -4,6 +4,7 @@ suggestions by URI, a new version of the thesaurus, and an update for a new conc
 import json
 import shutil
 import time
+import urllib.parse
 
 import pytest
 from service_process import Service
@@ -81,6 +82,12 @@ def test_from_a_thesaurus_and_records_to_a_served_model_and_a_new_concept(model,
     service = Service(model)
     try:
         assert suggested(service, "whiskers and a purr")[0] == "cats"
+        first = service.post("/v1/predict", {"input": "whiskers and a purr", "k": 1}).document["predictions"][0]
+        assert first["labels"][0]["uri"] == EX + "cat"
+        form = urllib.parse.urlencode({"text": "whiskers and a purr", "limit": 1}).encode()
+        as_form = {"Content-Type": "application/x-www-form-urlencoded"}
+        answer = service.send("POST", "/v1/projects/subjects/suggest", form, as_form).document["results"]
+        assert [(one["uri"], one["label"]) for one in answer] == [(EX + "cat", "cats")]
 
         (tmp_path / "next.ttl").write_text(NEXT_VERSION, encoding="utf-8")
         change = sldl(capsys, "vocabulary", model, "--set", tmp_path / "next.ttl")
@@ -137,7 +144,7 @@ CHROMEDRIVER = shutil.which("chromedriver")
 
 @pytest.mark.skipif(CHROMIUM is None or CHROMEDRIVER is None, reason="no Chromium with chromedriver on this machine")
 def test_the_page_shows_names_of_the_thesaurus(model):
-    from webdriver import Browser
+    from webdriver import ENTER, Browser
 
     service = Service(model)
     try:
@@ -148,6 +155,10 @@ def test_the_page_shows_names_of_the_thesaurus(model):
             browser.click("#tag-button")
             browser.wait_for("document.querySelectorAll('.label').length > 0")
             first = browser.run("return document.querySelector('.label').dataset.label")
+            browser.press(f'.label[data-label="{first}"]', ENTER)
+            browser.wait_for("document.querySelector('a.uri') !== null")
+            link = browser.run("return document.querySelector('a.uri').href")
     finally:
         service.stop()
     assert first == "cats"
+    assert link == EX + "cat"
