@@ -50,11 +50,11 @@ def requests_of(model: Path, data: Any, n: int, k: int) -> list[bytes]:
 
 
 @contextmanager
-def service(model: Path, workers: int, first: bytes) -> Iterator[tuple[int, int, float]]:
+def service(model: Path, workers: int, first: bytes, *words: str) -> Iterator[tuple[int, int, float]]:
     """A running service: its port, its process, and the seconds from the command to the first answer."""
     started = time.perf_counter()
     command = [sys.executable, "-m", "pysldl.cli", "serve", str(model), "--port", "0", "--json"]
-    process = subprocess.Popen([*command, "--workers", str(workers)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*command, "--workers", str(workers), *words], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         lines = []

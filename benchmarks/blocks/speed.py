@@ -324,10 +324,39 @@ def _cold(v: dict[str, float]) -> str:
 
 
 def _hostile(v: dict[str, float]) -> str:
-    return (
+    told = (
         f"{v['requests']:,} hostile requests: {v['server_errors']} answers with 5xx, the slowest after "
         f"{v['slowest_s']:.2f} s, memory "
         f"{v['memory_first_mb']:.0f} MB after the first tenth and {v['memory_last_mb']:.0f} MB after the last"
+    )
+    if "healthy_slowest_ms" not in v:
+        return told
+    return (
+        f"{told}; {v['hangs']} hangs. A healthy client beside them and beside {v['idle_connections']:,} idle "
+        f"connections: {v['healthy_requests']:,} answers, {v['healthy_failures']} failed, "
+        f"p50 {v['healthy_p50_ms']:.0f} ms, p99 {v['healthy_p99_ms']:.0f} ms, the slowest "
+        f"{v['healthy_slowest_ms']:.0f} ms; without the hostile requests the "
+        f"slowest of a hundred took {v['quiet_slowest_ms']:.0f} ms"
+    )
+
+
+def _damaged(v: dict[str, float]) -> str:
+    return (
+        f"{v['reloads']:,} new versions, {v['damaged']} of them damaged: good ones served after {v['median_s']:.2f} s "
+        f"(median), the slowest after {v['slowest_s']:.2f} s; `/health` wrong {v['wrong_health']} times, "
+        f"{v['answers']:,} answers meanwhile, {v['failures']} failed, "
+        f"{v['returns_to_an_earlier_version']} by an earlier version than the one before"
+    )
+
+
+def _day(v: dict[str, float]) -> str:
+    return (
+        f"{v['seconds']:.0f} s of {v['clients']} clients beside {v['idle_connections']:,} idle connections, slow "
+        f"senders and {v['hostile']:,} hostile requests: {v['answers']:,} answers of {v['versions']} versions, "
+        f"{v['failures']} failed; "
+        f"{v['kills']} workers were killed and {v['lost_with_killed_workers']} requests lost with them; p50 "
+        f"{v['p50_ms']:.0f} ms, p99 {v['p99_ms']:.0f} ms; memory {v['memory_first_mb']:.0f} MB after a quarter and "
+        f"{v['memory_last_mb']:.0f} MB at the end"
     )
 
 
@@ -346,6 +375,8 @@ SERVED = {
     "cold start": _cold,
     "hostile": _hostile,
     "reload": _reload,
+    "damaged reloads": _damaged,
+    "day": _day,
 }
 
 

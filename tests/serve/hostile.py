@@ -5,8 +5,9 @@ import random
 import socket
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
-__all__ = ["hostile_requests", "raw_exchange"]
+__all__ = ["described_requests", "hostile_requests", "raw_exchange"]
 
 PATHS = (
     "/v1/predict",
@@ -167,3 +168,83 @@ def _odd_queries(source: random.Random, n_features: int) -> bytes:
     pairs = "&".join(f"{source.choice(keys)}={source.choice(values)}" for _ in range(source.randrange(1, 5)))
     path = source.choice(("/v1/labels", "/v1/relations", "/v1/map", "/v1/model", "/health", "/"))
     return f"GET {path}?{pairs} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode("latin-1")
+
+
+def described_requests(source: random.Random, n: int, document: dict[str, Any]) -> Iterator[bytes]:
+    """``n`` requests for what an OpenAPI document describes: nearly right, and wrong in one or more places."""
+    operations = [
+        (path, method, about) for path, methods in document["paths"].items() for method, about in methods.items()
+    ]
+    for _ in range(n):
+        path, method, about = source.choice(operations)
+        path = path.replace("{project}", source.choice(["words", "..", "%2e%2e", "a" * 3000, "%00", "stackex-chess"]))
+        given = [one for one in about.get("parameters", []) if one["in"] == "query" and source.random() < 0.8]
+        pairs = [(one["name"], _of_schema(source, one["schema"], document, 0)) for one in given]
+        if source.random() < 0.2:
+            pairs.append((source.choice(["x", "limit", "label", "\x00"]), source.choice(STRINGS[:3])))
+        query = urlencode([(name, _broken(source, value)) for name, value in pairs], errors="replace")
+        line = f"{path}?{query}" if query else path
+        head = [f"{method.upper()} {line[:60_000]} HTTP/1.1", "Host: localhost", "Connection: close"]
+        body = b""
+        if "requestBody" in about:
+            ((media_type, content),) = about["requestBody"]["content"].items()
+            made = _of_schema(source, content["schema"], document, 0)
+            if source.random() < 0.7 and isinstance(made, dict):
+                made = _spoiled(source, made)
+            if media_type == "application/json":
+                body = json.dumps(made).encode()
+            else:
+                body = urlencode({str(k): str(v) for k, v in made.items()}, errors="replace").encode() if made else b"&"
+            if source.random() < 0.1:
+                at = source.randrange(len(body) + 1)
+                body = body[:at] + source.randbytes(3) + body[at:]
+            head += [f"Content-Type: {media_type}", f"Content-Length: {len(body)}"]
+        yield "\r\n".join([*head, "", ""]).encode("latin-1", "replace") + body
+
+
+def _of_schema(source: random.Random, schema: dict[str, Any], document: dict[str, Any], depth: int) -> Any:
+    """Something that a schema allows, or nearly: numbers may lie beyond their limits."""
+    if "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if "anyOf" in schema:
+        return _of_schema(source, source.choice(schema["anyOf"]), document, depth)
+    if "enum" in schema:
+        return source.choice(schema["enum"])
+    kind = schema.get("type")
+    if kind in ("integer", "number"):
+        low, high = schema.get("minimum", -5), schema.get("maximum", 50)
+        value = source.choice([low, high, low - 1, high + 1, source.uniform(low, min(high, low + 100))])
+        return int(value) if kind == "integer" else value
+    if kind == "string":
+        return source.choice(["cloud", "sky rain", "chess opening", *STRINGS])
+    if kind == "array":
+        few = schema.get("minItems", source.randrange(4))
+        if "prefixItems" in schema:
+            return [_of_schema(source, one, document, depth + 1) for one in schema["prefixItems"]]
+        inside = schema.get("items", {})
+        n_items = source.choice([few, few, min(few + 1, 5000)])
+        return [_of_schema(source, inside, document, depth + 1) for _ in range(n_items)] if inside else []
+    if kind == "object":
+        wanted = set(schema.get("required", ()))
+        return {
+            name: _of_schema(source, one, document, depth + 1)
+            for name, one in schema.get("properties", {}).items()
+            if name in wanted or source.random() < 0.4
+        }
+    return None
+
+
+def _spoiled(source: random.Random, made: dict[str, Any]) -> dict[str, Any]:
+    spoiled = dict(made)
+    for name in list(spoiled):
+        if source.random() < 0.3:
+            spoiled[name] = _anything(source)
+        elif source.random() < 0.15:
+            del spoiled[name]
+    if source.random() < 0.2:
+        spoiled[source.choice(["more", "", "__proto__", "\ud800"])] = _anything(source)
+    return spoiled
+
+
+def _broken(source: random.Random, value: Any) -> Any:
+    return source.choice([value, value, value, *STRINGS[:3], "9" * 40, -1])

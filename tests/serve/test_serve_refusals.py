@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hostile import hostile_requests, raw_exchange
+from hostile import described_requests, hostile_requests, raw_exchange
 from service_process import Service
 
 from pysldl.cli import run
@@ -202,7 +202,8 @@ def test_slow_senders_are_not_waited_for(strict_service: Service) -> None:
 
 def test_hostile_requests_get_4xx_and_the_service_stays_well(service: Service) -> None:
     random_source = random.Random(0)
-    for request in hostile_requests(random_source, 300, n_features=240):
+    described = described_requests(random_source, 300, service.get("/openapi.json").document)
+    for request in (*hostile_requests(random_source, 300, n_features=240), *described):
         status, body = raw_exchange(service.port, request)
         assert status is None or 200 <= status < 500, (request[:300], status, body[:300])
         if status is not None and status >= 400 and body and NOT_HTTP not in body:

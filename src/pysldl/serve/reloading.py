@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pysldl.exceptions import ModelFormatError
 from pysldl.serve.served_model import open_version
 from pysldl.serve.source import FolderWatch, ModelSource, described
 from pysldl.serve.telemetry import Telemetry
@@ -57,7 +58,7 @@ def follow(channel: Channel, source: ModelSource) -> None:
                         source.load(number, Path(message["folder"]))
                         channel.send(loaded=number)
                     except Exception as error:
-                        logger.exception("a worker cannot load the new version")
+                        _log(error)
                         channel.send(failed=number, problem=described(error))
                 case "keep":
                     source.keep(number)
@@ -171,7 +172,7 @@ class Reloader:
             trial.warm_up()
             trial.try_out()
         except BaseException as error:
-            logger.exception("the new version cannot be loaded")
+            _log(error)
             problem = described(error)
         finally:
             with suppress(OSError):
@@ -184,7 +185,7 @@ class Reloader:
         try:
             self._source.load(self._number, self._folder)
         except Exception as error:
-            logger.exception("the new version cannot be loaded")
+            _log(error)
             self._fail(described(error))
             return
         self._waiting = set(self.workers)
@@ -255,4 +256,10 @@ def reload_alone(source: ModelSource, telemetry: Telemetry, poll: float, is_over
             source.problem = described(error)
             if watch.note_failure():
                 telemetry.failed_reloads.inc()
-                logger.exception("the new version cannot be loaded")
+                _log(error)
+
+
+def _log(error: BaseException) -> None:
+    """Say in full what is wrong with a version; where that was foreseen, the sentence is enough."""
+    is_foreseen = isinstance(error, ModelFormatError)
+    logger.error("the new version cannot be loaded: %s", error, exc_info=None if is_foreseen else error)
