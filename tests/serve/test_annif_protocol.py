@@ -19,6 +19,7 @@ def test_suggestions_are_the_best_labels(service: Service) -> None:
     assert [(one["uri"], one["label"]) for one in results] == [(one["label"], one["label"]) for one in best]
     assert [one["score"] for one in results] == [one["probability"] for one in best]
     assert all(0 < one["score"] <= 1 for one in results)
+    assert len(suggest(service, text=TEXT, limit=100_000, metadata_title="x").document["results"]) > 4
 
 
 def test_the_parent_address_says_that_the_model_is_trained(service: Service) -> None:

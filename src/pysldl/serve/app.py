@@ -271,7 +271,7 @@ class _Service:
         model = self._asked_project(request)
         form = decode_form(await self._bodies.read(request, FORM), self._types_of(model).suggest)
         model.check_inputs([form.text])
-        response = await self._respond(lambda: model.suggest(form))
+        response = await self._respond(lambda: model.suggest(form, self._limits.max_k))
         self._telemetry.rows.inc()
         return response
 

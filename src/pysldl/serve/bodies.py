@@ -37,7 +37,7 @@ JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 # Bodies of the largest size that may be in memory at once while they are read.
 BODIES_AT_ONCE = 32
-MOST_FIELDS = 20
+MOST_FIELDS = 200
 
 _WITH_PLACE = re.compile(r"(?P<problem>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL)
 

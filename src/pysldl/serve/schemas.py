@@ -82,7 +82,7 @@ class SuggestForm(_Message):
     """A text to be indexed, as Annif sends it."""
 
     text: str
-    limit: int = 10
+    limit: Annotated[int, Meta(ge=1, le=LARGEST_COUNT, description="No more than --max-k are sent.")] = 10
     threshold: float = 0.0
 
 
@@ -147,7 +147,7 @@ def request_types(
         _narrow(LabelsQuery, limit=(up_to_k, min(DEFAULT_LABELS, limits.max_k))),
         _narrow(RelationsQuery, limit=(up_to_k, min(TOP_OF_LABEL, limits.max_k))),
         _narrow(FeedbackRequest, labels=(chosen,), rejected=(chosen, [])),
-        _narrow(SuggestForm, limit=(up_to_k, min(10, limits.max_k))),
+        SuggestForm,
     )
 
 

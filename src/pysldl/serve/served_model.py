@@ -273,9 +273,9 @@ class ServedModel:
             for row, slots in enumerate(zip(*lists, strict=True))
         ]
 
-    def suggest(self, form: schemas.SuggestForm) -> schemas.SuggestResponse:
-        """Return the best labels of a text as Annif's clients expect them."""
-        (found,) = self.predict([form.text], form.limit).predictions
+    def suggest(self, form: schemas.SuggestForm, max_k: int = 100) -> schemas.SuggestResponse:
+        """Return the best labels of a text as Annif's clients expect them; ensembles of Annif ask for very many."""
+        (found,) = self.predict([form.text], min(form.limit, max_k)).predictions
         best = max((label.score for label in found.labels), default=0.0)
         subjects = []
         for label in found.labels:
