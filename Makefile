@@ -26,7 +26,7 @@ WHEEL_TESTS := tests/persistence tests/inspection \
 ANNIF_TESTS := tests/annif tests/datasets tests/persistence tests/preprocessing \
   $(shell find tests -name test_concepts.py -o -name test_cli_golden_path.py -o -name test_app.py)
 
-.PHONY: help axe demo documents test test-machines test-core test-bounds test-wheel test-annif coverage lint types clean
+.PHONY: help axe demo docs documents test test-machines test-core test-bounds test-wheel test-annif coverage lint types clean
 
 help:                   ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -46,6 +46,11 @@ axe: $(AXE)             ## get axe-core through npm for the test of the page's a
 
 demo: $(READY)          ## train on the built-in data and show what comes out
 	$(BIN)/sldl demo
+
+docs: $(READY)          ## the documentation site, into build/docs
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[docs]"
+	$(BIN)/sphinx-build -W --keep-going --quiet -j auto docs build/docs
+	@echo "open build/docs/index.html"
 
 documents: $(READY)     ## rewrite the measured blocks of README.md and docs/ from results/
 	$(BIN)/python benchmarks/documents.py --write

@@ -15,7 +15,7 @@ from pysldl.exceptions import SLDLWarning
 ROOT = Path(__file__).parent.parent
 EXAMPLES = {
     f"{path.name}-{number}": example
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     for number, example in enumerate(re.findall(r"^```python\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE))
 }
 
