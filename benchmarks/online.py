@@ -17,7 +17,7 @@ from scipy import sparse
 from data import add_data_options, open_dataset, text_features
 from measuring import Clock, answer, measured_apart
 from pysldl.embedding.base import LabelEmbedding
-from pysldl.estimator.size_dispatch import for_size
+from pysldl.estimator.size_dispatch import ProblemSize, for_size
 from records import add_record_option, write_rows
 from specification import check_preset, read_preset
 
@@ -61,7 +61,8 @@ def measure(options: dict[str, Any]) -> dict[str, Any]:
     clock = Clock()
     model = read_preset(options["preset"]).set_params(online=True)
     # What is compiled at its first call is compiled here.
-    warm = for_size(read_preset(options["preset"]), X.shape[0], n_known).set_params(online=True)
+    size = ProblemSize.of(X, Y)._replace(n_labels=n_known)
+    warm = for_size(read_preset(options["preset"]), size).set_params(online=True)
     warm.fit(X[:WARM_UP_ROWS], Y[:WARM_UP_ROWS, :n_known]).partial_fit(X[-5:], Y[-5:])
     processor = [process_time()]
     with clock("fit"):

@@ -18,7 +18,7 @@ from scipy import sparse
 from measuring import Clock, WorkerError, answer, measured_apart
 from pysldl import SLDLClassifier
 from pysldl._utils.files import slug, write_atomically
-from pysldl.estimator.size_dispatch import for_size
+from pysldl.estimator.size_dispatch import ProblemSize, for_size
 from pysldl.experiments.report.tables import Cell, Row, Table, write_table
 from pysldl.metrics import evaluate
 from records import add_record_option, write_rows
@@ -106,8 +106,10 @@ def measure(options: dict[str, Any]) -> dict[str, Any]:
     with clock("warm-up"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         few = slice(0, WARM_UP_ROWS)
-        for_size(read_pipeline(options["preset"]), *Y.shape).fit(X[few], Y[few]).predict_topk(X_test[few], k=5)
-    classifier = for_size(read_pipeline(options["preset"]), *Y.shape)
+        for_size(read_pipeline(options["preset"]), ProblemSize.of(X, Y)).fit(X[few], Y[few]).predict_topk(
+            X_test[few], k=5
+        )
+    classifier = for_size(read_pipeline(options["preset"]), ProblemSize.of(X, Y))
     with stages_watched(clock, classifier):
         with clock("fit"):
             classifier.fit(X, Y)

@@ -5,7 +5,7 @@ import pytest
 from pysldl import make_sldl
 from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, NeighborDecoder
 from pysldl.estimator.presets import PRESETS
-from pysldl.estimator.size_dispatch import SizeDispatch, for_size
+from pysldl.estimator.size_dispatch import ProblemSize, SizeDispatch, for_size
 from pysldl.exceptions import DataError
 from pysldl.ranking import LinearRanker
 
@@ -25,9 +25,20 @@ def test_what_the_authors_code_does_instead():
 def test_accurate_depends_on_the_size():
     clf = make_sldl("accurate")
     assert isinstance(clf.decoder, SizeDispatch)
-    small, large = for_size(clf, 1000, 100), for_size(clf, 100_000, 5000)
-    assert isinstance(small.decoder, BlendDecoder) and small.ranker is None
-    assert isinstance(large.decoder, FeatureNeighborDecoder) and isinstance(large.ranker, LinearRanker)
+    sizes = {"dense": (1000, 100, 500, 0.9), "narrow": (1000, 100, 500, 0.1), "wide": (1000, 100, 5000, 0.01)}
+    found = {name: for_size(clf, ProblemSize(*size)) for name, size in sizes.items()}
+    decoders = {name: type(classifier.decoder) for name, classifier in found.items()}
+    assert decoders == {"dense": BlendDecoder, "narrow": BlendDecoder, "wide": FeatureNeighborDecoder}
+    assert {name: classifier.ranker is None for name, classifier in found.items()} == {
+        "dense": True,
+        "narrow": False,
+        "wide": False,
+    }
+
+
+@pytest.mark.parametrize("n_labels", [10, 999, 1001, 100_000])
+def test_the_number_of_labels_alone_changes_nothing(n_labels):
+    assert isinstance(for_size(make_sldl("accurate"), ProblemSize(300, n_labels, 5000)).ranker, LinearRanker)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -47,7 +47,7 @@ def _latent(embedding: Any = None, mapping: Any = None, decoder: Any = None, ran
 
 SLDL_FITS: dict[str, Callable[[], Any]] = {
     **{preset: (lambda preset=preset: make_sldl(preset)) for preset in PRESETS},
-    "accurate, large": lambda: make_sldl("accurate", decoder__most_labels=0, ranker__most_labels=0),
+    "accurate, large": lambda: make_sldl("accurate", decoder__most_features=0, ranker__most_features=0),
     "Gaussians, JS": lambda: _latent(GaussianLabelEmbedding(divergence="js")),
     "Gaussians, sparse": lambda: _latent(GaussianLabelEmbedding(32, graph="sparse", n_walk_labels=32)),
     "vectors": lambda: _latent(VectorLabelEmbedding(directed=False)),

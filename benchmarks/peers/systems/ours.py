@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from task import System, Task
 
-from pysldl.estimator.size_dispatch import for_size
+from pysldl.estimator.size_dispatch import ProblemSize, for_size
 from specification import read_preset
 from stages import stages_watched
 
@@ -27,7 +27,7 @@ class Ours(System):
         self._classifier = self._new(task)
 
     def _new(self, task: Task) -> Any:
-        return for_size(read_preset(self.specification), *task.Y.shape)
+        return for_size(read_preset(self.specification), ProblemSize.of(task.X, task.Y))
 
     def train(self, task: Task, folder: Path) -> None:
         with stages_watched(self.clock, self._classifier):

@@ -32,7 +32,7 @@ from pysldl.estimator.base import BaseLabelClassifier, TrainingRows
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.online import OnlineLearning
 from pysldl.estimator.predictor import why_no_codes
-from pysldl.estimator.size_dispatch import SizeDispatch, stage_for
+from pysldl.estimator.size_dispatch import ProblemSize, SizeDispatch, stage_for
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.mapping import RidgeMapping
 from pysldl.persistence import save_model
@@ -276,7 +276,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
 
     def _make_stages(self, X: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> None:
         """Unfitted copies of the stages, each with a seed of its own; an error where they need too much memory."""
-        embedding, mapping, decoder, ranker = self._stages(*Y.shape)
+        embedding, mapping, decoder, ranker = self._stages(ProblemSize.of(X, Y))
         embedding, self.mapping_, self.decoder_ = (_seeded(stage, rng) for stage in (embedding, mapping, decoder))
         self.embedding_ = embedding.estimator if isinstance(embedding, FrozenEstimator) else embedding
         self.ranker_ = None if ranker is None else clone(ranker)
@@ -433,7 +433,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         True
         """
         Y = as_indicator(y)
-        embedding = _seeded(self._stages(*Y.shape)[0], check_random_state(self.random_state))
+        embedding = _seeded(self._stages(ProblemSize(*Y.shape))[0], check_random_state(self.random_state))
         with use_device(self.device):
             if n_steps is None:
                 with reporting(self.progress) as report:
@@ -492,7 +492,9 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         dict of str to int
             By the name of the stage.
         """
-        embedding, mapping, decoder, ranker = self._stages(n_samples, n_labels)
+        density = n_nonzeros / max(n_samples * n_features, 1)
+        size = ProblemSize(n_samples, n_labels, n_features or None, density)
+        embedding, mapping, decoder, ranker = self._stages(size)
         width = getattr(embedding, "n_components", n_labels)
         codes = 4 * n_samples * width
         stages = {"decoder": 12 * n_nonzeros}
@@ -513,12 +515,9 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         """Write the model folder; see :func:`pysldl.persistence.save_model`."""
         save_model(self, path, overwrite=overwrite)
 
-    def _stages(self, n_samples: int, n_labels: int) -> tuple[Any, Any, Any, Any]:
+    def _stages(self, size: ProblemSize) -> tuple[Any, Any, Any, Any]:
         """Embedding, mapping, decoder and ranker for a problem of that size, as given or by default."""
-        stages = {
-            name: stage_for(getattr(self, name), n_samples, n_labels)
-            for name in ("embedding", "mapping", "decoder", "ranker")
-        }
+        stages = {name: stage_for(getattr(self, name), size) for name in ("embedding", "mapping", "decoder", "ranker")}
         for name, make in DEFAULT_STAGES.items():
             stages[name] = make() if stages[name] is None else stages[name]
         return stages["embedding"], stages["mapping"], stages["decoder"], stages["ranker"]

@@ -1,64 +1,103 @@
 """One stage for small problems, another for large ones."""
 
-from numbers import Integral
-from typing import Any, ClassVar
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval
 
 from pysldl._utils.validation import validate_parameters
+from pysldl.decoding.joint import DENSE_FEATURES
 
-__all__ = ["SizeDispatch", "for_size", "stage_for"]
+__all__ = ["ProblemSize", "SizeDispatch", "for_size", "stage_for"]
+
+
+class ProblemSize(NamedTuple):
+    """What a stage may be chosen by.
+
+    Attributes
+    ----------
+    n_samples, n_labels : int
+        Training rows, and labels.
+    n_features : int or None
+        None: not known yet, as of texts, which have many.
+    density : float
+        Share of the features' values that are not zero.
+    """
+
+    n_samples: int
+    n_labels: int
+    n_features: int | None = None
+    density: float = 0.0
+
+    @classmethod
+    def of(cls, X: Any, Y: Any) -> Self:
+        """The size of training rows with features ``X`` and a label indicator ``Y``."""
+        filled = X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X)
+        return cls(Y.shape[0], Y.shape[1], X.shape[1], filled / max(X.shape[0] * X.shape[1], 1))
 
 
 class SizeDispatch(BaseEstimator):
     """A stage that depends on the size of the problem; it may stand for any stage of the classifier.
 
-    What is best for a few hundred labels, where every label of every row can be scored, is not what is best for
-    thousands, where only candidates can.
+    Rows of few features are short dense vectors: they can be compared exactly, and a regression on them has an exact
+    solution. Rows of many features, such as words, are sparse, and are looked up by what they share.
 
     Parameters
     ----------
     small, large : stages or None
         The stage itself, or None for none.
     limit : int
-        Largest product of training rows and labels that is small.
-    most_labels : int
-        Most labels that are few.
+        Largest product of training rows and labels that is small: dense scores of all labels have this size.
+    most_features : int
+        Most features that are few.
+    min_density : float
+        A problem is small only if more than this share of the features' values are not zero.
 
     Examples
     --------
     >>> from pysldl.decoding import FeatureNeighborDecoder, NeighborDecoder
-    >>> decoder = SizeDispatch(small=NeighborDecoder(), large=FeatureNeighborDecoder(), most_labels=10)
-    >>> stage_for(decoder, n_samples=100, n_labels=11)
+    >>> decoder = SizeDispatch(small=NeighborDecoder(), large=FeatureNeighborDecoder(), most_features=10)
+    >>> stage_for(decoder, ProblemSize(n_samples=100, n_labels=5, n_features=11, density=0.1))
     FeatureNeighborDecoder()
     """
 
     _saved_state: tuple[str, ...] = ()
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "limit": [Interval(Integral, 0, None, closed="left")],
-        "most_labels": [Interval(Integral, 0, None, closed="left")],
+        "most_features": [Interval(Integral, 0, None, closed="left")],
+        "min_density": [Interval(Real, 0, 1, closed="both")],
     }
 
-    def __init__(self, small: Any = None, large: Any = None, *, limit: int = 1 << 25, most_labels: int = 1000) -> None:
+    def __init__(
+        self,
+        small: Any = None,
+        large: Any = None,
+        *,
+        limit: int = 1 << 25,
+        most_features: int = DENSE_FEATURES,
+        min_density: float = 0.0,
+    ) -> None:
         self.small = small
         self.large = large
         self.limit = limit
-        self.most_labels = most_labels
+        self.most_features = most_features
+        self.min_density = min_density
 
 
-def stage_for(stage: Any, n_samples: int, n_labels: int) -> Any:
-    """Return the stage to use for so many rows and labels: ``stage`` itself, unless it is a :class:`SizeDispatch`."""
+def stage_for(stage: Any, size: ProblemSize) -> Any:
+    """Return the stage to use for a problem of that size: ``stage`` itself, unless it is a :class:`SizeDispatch`."""
     if not isinstance(stage, SizeDispatch):
         return stage
     validate_parameters(stage)
-    small = n_labels <= stage.most_labels and n_samples * n_labels <= stage.limit
+    few = size.n_features is not None and size.n_features <= stage.most_features
+    small = few and size.density > stage.min_density and size.n_samples * size.n_labels <= stage.limit
     return stage.small if small else stage.large
 
 
-def for_size(classifier: Any, n_samples: int, n_labels: int) -> Any:
-    """Return a copy of a classifier with the stages it would use for so many rows and labels."""
+def for_size(classifier: Any, size: ProblemSize) -> Any:
+    """Return a copy of a classifier with the stages it would use for a problem of that size."""
     copy = clone(classifier)
-    return copy.set_params(
-        **{name: stage_for(value, n_samples, n_labels) for name, value in copy.get_params(deep=False).items()}
-    )
+    return copy.set_params(**{name: stage_for(value, size) for name, value in copy.get_params(deep=False).items()})

@@ -56,7 +56,7 @@ def extend_ranker(
         W, grown.bias_[new] = fit_squared_hinge(
             X,
             problems,
-            C=ranker.C,
+            C=ranker.C_,
             positive_weight=None if costs is None else costs[new],
             max_epochs=ranker.max_epochs,
             tol=ranker.tol,

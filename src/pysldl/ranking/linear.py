@@ -26,10 +26,12 @@ from pysldl.ranking.candidates import (
     union_of_candidates,
 )
 from pysldl.ranking.centroids import LabelCentroids
+from pysldl.ranking.penalty import choose_penalty
 
 __all__ = ["LinearRanker"]
 
 VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0)
+TRIAL_POWERS = (0.0, 0.15, 0.4, 1.0)
 FAINTEST_VOTE = 1e-3
 CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
 REFIT_BELOW = 20_000
@@ -55,8 +57,9 @@ class LinearRanker(LightEstimator):
         Labels that a row gets as candidates because it is like the mean of their rows, see
         :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find two points of recall more, else
         none.
-    C : float
-        Weight of the errors against the size of the weights.
+    C : float or None
+        Weight of the errors against the size of the weights. None: chosen on the held-out rows, see
+        :func:`~pysldl.ranking.penalty.choose_penalty`.
     propensity : tuple of two floats, optional
         Constants (A, B) of the labels' propensities, see :func:`~pysldl.metrics.inverse_propensity`; (0.55, 1.5) is
         customary. An error on a row that has a label then counts by the label's inverse propensity, and the power is
@@ -73,6 +76,8 @@ class LinearRanker(LightEstimator):
 
     Attributes
     ----------
+    C_ : float
+        As given or chosen.
     W_ : csr_array of shape (n_labels, n_features), float32
     bias_ : ndarray of shape (n_labels,)
     frequent_ : ndarray of shape (n_frequent,), int32
@@ -95,6 +100,7 @@ class LinearRanker(LightEstimator):
     """
 
     _saved_state = (
+        "C_",
         "W_",
         "bias_",
         "frequent_",
@@ -114,7 +120,7 @@ class LinearRanker(LightEstimator):
             "n_candidates": positive,
             "n_frequent": [*some, None],
             "n_centroid_candidates": [*some, None],
-            "C": [Interval(Real, 0, None, closed="neither")],
+            "C": [Interval(Real, 0, None, closed="neither"), None],
             "propensity": ["array-like", None],
             "max_epochs": positive,
             "tol": [Interval(Real, 0, None, closed="neither")],
@@ -128,7 +134,7 @@ class LinearRanker(LightEstimator):
         *,
         n_frequent: int | None = None,
         n_centroid_candidates: int | None = None,
-        C: float = 1.0,
+        C: float | None = 1.0,
         propensity: tuple[float, float] | None = None,
         max_epochs: int = 100,
         tol: float = 0.1,
@@ -186,6 +192,7 @@ class LinearRanker(LightEstimator):
         held_labels, held_votes = self.expand_candidates(X[held], labels[held], votes[held])
         if self.centroids_ is not None:
             labels = np.hstack([labels, self.centroids_.candidates(X, self.n_centroid_candidates_)])
+        self.C_ = self._choose_penalty(X, Y, labels, held_labels, held_votes) if self.C is None else self.C
         self._fit_classifiers(X, Y, label_problems(labels, Y, everywhere=self.frequent_, left_out=held))
         self.vote_power_ = self._best_power(X[held], Y[held], held_labels, held_votes, self.cost_of_labels(Y))
         self.held_candidates_ = self.scored(X[held], held_labels, held_votes)
@@ -209,6 +216,39 @@ class LinearRanker(LightEstimator):
             if candidate_recall(after, Y[held]) < candidate_recall(before, Y[held]) + WORTH_TRYING:
                 return
         self.centroids_, self.n_centroid_candidates_ = centroids, n_candidates
+
+    def _choose_penalty(
+        self,
+        X: sparse.csr_array,
+        Y: sparse.csr_array,
+        labels: NDArray[np.int32],
+        held_labels: NDArray[np.int32],
+        held_votes: NDArray[np.float32],
+    ) -> float:
+        costs = self.cost_of_labels(Y)
+
+        def solve(problems: LabelProblems, C: float) -> tuple[sparse.csr_array, NDArray[np.float32]]:
+            W, bias = fit_squared_hinge(
+                X,
+                problems,
+                C=C,
+                positive_weight=costs,
+                max_epochs=self.max_epochs,
+                tol=self.tol,
+                min_weight=self.min_weight,
+            )[:2]
+            return W, bias
+
+        problems = label_problems(labels, Y, everywhere=self.frequent_, left_out=self.held_rows_)
+        return choose_penalty(
+            X,
+            Y,
+            problems,
+            solve,
+            self.held_rows_,
+            held_labels,
+            lambda linear: [_mixed(linear, held_votes, power) for power in TRIAL_POWERS],
+        )
 
     def expand_candidates(
         self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]
@@ -246,7 +286,7 @@ class LinearRanker(LightEstimator):
         self.W_, self.bias_ = fit_squared_hinge(
             X,
             problems,
-            C=self.C,
+            C=self.C_,
             positive_weight=self.cost_of_labels(Y),
             max_epochs=self.max_epochs,
             tol=self.tol,

@@ -1,0 +1,84 @@
+"""How strongly the weights of the linear classifiers are penalized, chosen on held-out rows."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.backend.candidate_scores import score_candidates
+from pysldl.backend.label_problems import LabelProblems
+from pysldl.decoding.voting import quality
+from pysldl.ranking.candidates import best_labels
+
+__all__ = ["choose_penalty", "some_problems"]
+
+TRIED = (1.0, 0.5, 0.25, 0.125, 0.0625)
+TRIAL_PRODUCTS = 3e7  # of a weight and a value, in one pass over the rows: what one trial may cost
+CLEARLY = 0.005
+
+Solve = Callable[[LabelProblems, float], tuple[sparse.csr_array, NDArray[np.float32]]]
+
+
+def choose_penalty(
+    X: sparse.csr_array,
+    Y: sparse.csr_array,
+    problems: LabelProblems,
+    solve: Solve,
+    held: NDArray[np.integer],
+    held_labels: NDArray[np.int32],
+    mixed: Callable[[NDArray[np.float32]], list[NDArray[np.float32]]],
+) -> float:
+    """The weight of the errors with which held-out rows are ranked best: 1, or half as much as long as that helps.
+
+    Short rows and few labels want half to an eighth, long rows and many labels 1. Where classifiers of all labels would
+    cost too much to be trained several times, every second, third, ... label stands for all, in the order of their
+    rows; the trials then cost the same however large the data are.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_samples, n_features), float32
+    Y : csr_array of shape (n_samples, n_labels)
+    problems : LabelProblems
+        Without the held-out rows.
+    solve : callable
+        From problems and C to weights (n_labels, n_features) and biases (n_labels,).
+    held : ndarray of int
+        The held-out rows.
+    held_labels : ndarray of shape (n_held, n_candidates), int32
+        Their candidates.
+    mixed : callable
+        From linear scores of the candidates to their final scores, in several ways; the best one counts.
+    """
+    chosen = some_problems(problems, TRIAL_PRODUCTS * X.shape[0] / max(X.nnz, 1))
+    is_chosen = np.diff(chosen.indptr) > 0
+    labels = np.where((held_labels >= 0) & is_chosen[held_labels], held_labels, np.int32(-1))
+    truth = sparse.csr_array(Y[held] @ sparse.diags_array(is_chosen.astype(np.float32)))
+    truth.eliminate_zeros()
+    if truth.nnz == 0:
+        return TRIED[0]
+
+    def quality_of(C: float) -> float:
+        linear = score_candidates(X[held], labels, *solve(chosen, C))
+        return max(quality(truth, best_labels(labels, scores, 5), ks=(1, 3, 5)) for scores in mixed(linear))
+
+    best, of_best = TRIED[0], quality_of(TRIED[0])
+    for C in TRIED[1:]:
+        of_C = quality_of(C)
+        if of_C < of_best + CLEARLY:
+            break
+        best, of_best = C, of_C
+    return best
+
+
+def some_problems(problems: LabelProblems, n_rows: float) -> LabelProblems:
+    """The problems of every n-th label by size, with about ``n_rows`` rows in all; the others are empty."""
+    sizes = np.diff(problems.indptr)
+    step = max(1, int(np.ceil(sizes.sum() / max(n_rows, 1.0))))
+    if step == 1:
+        return problems
+    order = np.argsort(-sizes, kind="stable")
+    kept = np.zeros(len(sizes), dtype=bool)
+    kept[order[step // 2 :: step]] = True
+    rows = problems.rows[np.repeat(kept, sizes)]
+    return LabelProblems(np.concatenate([[0], np.cumsum(np.where(kept, sizes, 0))]), rows)
