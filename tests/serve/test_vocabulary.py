@@ -112,6 +112,21 @@ def test_stop_words_are_not_informative():
     assert terms.informative([""], terms.transform(["this have of the sky"])).tolist() == [1]
 
 
+def test_pairs_of_words_and_groups_of_characters_are_behind_words_of_the_text():
+    pairs = VectorizerFeatures(TfidfVectorizer(ngram_range=(1, 2)).fit(["the old sky"]))
+    assert pairs.words_by_term("Old sky")["old sky"] == ["Old", "sky"] and pairs.words_by_term("Old")["old"] == ["Old"]
+    groups = VectorizerFeatures(TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3)).fit(["skies"]))
+    assert groups.words_by_term("Skies, skin!") == {
+        " sk": ["Skies", "skin"],
+        "ski": ["Skies", "skin"],
+        "kie": ["Skies"],
+        "ies": ["Skies"],
+        "es ": ["Skies"],
+        "kin": ["skin"],
+        "in ": ["skin"],
+    }
+
+
 @pytest.mark.parametrize(
     ("names", "idf", "weighted", "taken"),
     [

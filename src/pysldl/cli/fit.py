@@ -157,9 +157,11 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
         except ValueError as error:
             raise DataError(f"--memory-limit: {error}") from error
     fixed: dict[str, Any] = {"random_state": seed, "memory_limit": memory_limit}
+    wanted = parse_settings(settings, "--set")
     if from_texts:
-        fixed["vectorizer"] = default_vectorizer()
-    return with_settings(make_method(preset, fixed), parse_settings(settings, "--set"), "--set")
+        given = any(name.startswith("vectorizer__") for name in wanted)
+        fixed["vectorizer"] = default_vectorizer() if given else "auto"
+    return with_settings(make_method(preset, fixed), wanted, "--set")
 
 
 def _train(classifier: Any, rows: "Dataset", vocabulary: "Vocabulary | None") -> float:

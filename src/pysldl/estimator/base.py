@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from pysldl._utils.all_or_nothing import all_or_nothing
@@ -33,6 +33,7 @@ from pysldl.preprocessing.labels import (
     indicator_of_names,
 )
 from pysldl.preprocessing.text import as_texts, default_vectorizer
+from pysldl.preprocessing.vectorizer_choice import choose_vectorizer
 from pysldl.preprocessing.vocabulary import Vocabulary
 
 __all__ = ["BaseLabelClassifier", "TrainingRows"]
@@ -107,7 +108,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     # Of parameters that mean the same in every classifier; a subclass adds those of its own.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "calibrate": ["boolean"],
-        "vectorizer": [HasMethods(["fit_transform", "transform"]), None],
+        "vectorizer": [HasMethods(["fit_transform", "transform"]), StrOptions({"auto"}), None],
         "memory_limit": [Interval(Real, 0, None, closed="neither"), str, None],
         "progress": ["boolean", callable, None],
         "random_state": ["random_state"],
@@ -147,7 +148,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         """Check parameters, features and labels; set what is known of them before anything is learned."""
         validate_parameters(self)
         encoded = self._encoded_labels(y, label_names, vocabulary)
-        X = self._features(X, reset=True)
+        X = self._features(X, reset=True, Y=encoded.Y)
         check_consistent_length(X, encoded.Y)
         self._take_training_rows(TrainingRows(X, encoded, self._named_features(X, feature_names), self.vectorizer_))
         return X, encoded.Y
@@ -328,13 +329,12 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         """The labels, under scikit-learn's name."""
         return self.label_names_
 
-    def _features(self, X: Any, *, reset: bool = False) -> Any:
-        """Validated features; texts go through the vectorizer."""
+    def _features(self, X: Any, *, reset: bool = False, Y: sparse.csr_array | None = None) -> Any:
+        """Validated features; texts go through the vectorizer, which labels ``Y`` of the same rows may choose."""
         texts = as_texts(X)
         if texts is not None:
             if reset:
-                vectorizer = self.vectorizer if self.vectorizer is not None else default_vectorizer()
-                self.vectorizer_ = clone(vectorizer)
+                self.vectorizer_ = self._new_vectorizer(texts, Y)
                 try:
                     # What fit_transform gives has other last bits than what transform gives for the same texts.
                     X = self.vectorizer_.fit(texts).transform(texts)
@@ -347,6 +347,14 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         elif reset:
             self.vectorizer_ = None
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+
+    def _new_vectorizer(self, texts: Sequence[str], Y: sparse.csr_array | None) -> Any:
+        if self.vectorizer is None:
+            return default_vectorizer()
+        if self.vectorizer == "auto":
+            check_consistent_length(texts, Y)
+            return choose_vectorizer(texts, Y)
+        return clone(self.vectorizer)
 
     def _require_fit(self) -> None:
         check_is_fitted(self)

@@ -76,10 +76,13 @@ class VectorizerFeatures:
         return sparse.csr_array(self._vectorizer.transform(texts))
 
     def words_by_term(self, text: str) -> dict[str, list[str]]:
-        """Return the words of a text behind each term; for terms that are parts of words, the words that hold them."""
+        """Return the words of a text behind each term: the word, all of a phrase, those that hold a part of a word."""
         as_term = self._vectorizer.build_preprocessor()
         if self._vectorizer.analyzer == "word":
-            return _grouped((as_term(word), word) for word in self._vectorizer.build_tokenizer()(text))
+            words = self._vectorizer.build_tokenizer()(text)
+            sizes = range(1, self._vectorizer.ngram_range[1] + 1)
+            phrases = (words[start : start + size] for size in sizes for start in range(len(words) - size + 1))
+            return _grouped((" ".join(map(as_term, phrase)), word) for phrase in phrases for word in phrase)
         if not isinstance(self._vectorizer.analyzer, str):
             return {}
         analyze = self._vectorizer.build_analyzer()
