@@ -51,6 +51,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "peers": speed.peers,
     "reranker": speed.reranker,
     "prediction-sets": sets.prediction_sets,
+    "few_labels": speed.few_labels,
     "peer-ratios": speed.peer_ratios,
     "scaling": speed.scaling,
     "gpu": speed.gpu,

@@ -401,3 +401,23 @@ def reranker(evidence: Evidence) -> str:
     ]
     header = ["data", "ranking", *PEER_METRICS, "fit CPU s", "predict CPU s"]
     return f"{table(header, rows, left=2)}\n\n{found.source}"
+
+
+def few_labels(evidence: Evidence) -> str:
+    """Metrics and processor seconds of `accurate` where labels are few, beside what it did before."""
+    found = evidence.rows("few_labels")
+    if not found:
+        return NOT_RECORDED
+    metrics = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "mean")
+    rows = [
+        [
+            str(row["data"]),
+            f"`{row['variant']}`" if row["variant"] == "accurate" else str(row["variant"]),
+            *(number(row[metric], 2) for metric in metrics),
+            *(number(row[key]) for key in ("fit_cpu_s", "predict_cpu_s")),
+        ]
+        for row in found.rows
+        if not int(row["fold"])
+    ]
+    header = ["data", "variant", *metrics[:-1], "mean of eight", "fit CPU s", "predict CPU s"]
+    return f"{table(header, rows, left=2)}\n\n{found.source}"

@@ -17,7 +17,7 @@ from scipy import sparse
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from environments import PEERS
 
-from data import add_data_options, open_dataset, text_features
+from data import add_data_options, open_dataset, text_features, with_test_rows
 from measuring import WorkerError, measured_apart
 from pictures import draw_comparison
 from pysldl._utils.files import slug, write_atomically
@@ -49,7 +49,7 @@ class Comparison:
     Parameters
     ----------
     dataset : str
-        Name or file; it must have a standard split.
+        Name or file. Without a standard split, the first fold of the ten-fold rule is left out of training.
     folder : Path
         Of the results.
     rows : int or None
@@ -57,7 +57,7 @@ class Comparison:
     """
 
     def __init__(self, dataset: str, data_dir: str | None, folder: Path, rows: int | None) -> None:
-        whole = text_features(open_dataset(dataset, data_dir))
+        whole = text_features(with_test_rows(open_dataset(dataset, data_dir)))
         train, test = whole.split("train"), whole.split("test")
         if rows is not None and rows < train.n_samples:
             train = train.subset(np.random.RandomState(0).permutation(train.n_samples)[:rows])

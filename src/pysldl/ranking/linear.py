@@ -30,7 +30,7 @@ from pysldl.ranking.penalty import choose_penalty
 
 __all__ = ["LinearRanker"]
 
-VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0)
+VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.0)  # the last: nearly the votes alone
 TRIAL_POWERS = (0.0, 0.15, 0.4, 1.0)
 FAINTEST_VOTE = 1e-3
 CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
