@@ -32,9 +32,15 @@ class Clock:
     ``with clock("train"):`` charges the block to "train"; a block inside it, ``with clock("map"):``, is charged to
     "train/map" and not to "train". Where the system cannot measure a peak anew (outside Linux), a peak is
     that of the process so far.
+
+    Parameters
+    ----------
+    timer : callable
+        Seconds so far: ``perf_counter``, or ``process_time`` for those of all threads of this process.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, timer: Callable[[], float] = perf_counter) -> None:
+        self._timer = timer
         self.spent: dict[str, Spent] = {}
         self._open: list[str] = []
         self._since = 0.0
@@ -67,14 +73,14 @@ class Clock:
         return {path: vars(spent) for path, spent in self.spent.items()}
 
     def _charge(self) -> None:
-        now = perf_counter()
+        now = self._timer()
         if self._open:
             spent = self.spent.setdefault("/".join(self._open), Spent())
             spent.seconds += now - self._since
             spent.peak_mb = max(spent.peak_mb, _process_peak_mb())
         with suppress(OSError):
             PROCESS_PEAK.write_text("5")
-        self._since = perf_counter()
+        self._since = self._timer()
 
 
 def _inside(path: str, name: str) -> bool:

@@ -21,7 +21,7 @@ def test_sparse_and_dense_rows_have_the_same_neighbors(rows):
     dense, inverted = (FeatureNeighborDecoder(9, n_terms=12).fit(Z, Y) for Z in (X, sparse.csr_array(X)))
     assert isinstance(dense.index_, ExactIndex) and isinstance(inverted.index_, InvertedIndex)
     found = dense.scores(X).toarray(), inverted.scores(sparse.csr_array(X)).toarray()
-    np.testing.assert_allclose(*found, atol=1e-4)
+    np.testing.assert_allclose(*found, atol=0.01)  # postings have half precision, and votes are exponentials
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

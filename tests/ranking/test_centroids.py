@@ -39,7 +39,9 @@ def test_they_are_the_labels_with_the_largest_cosine_to_the_mean(world):
     means = normalize(np.asarray((Y.T @ X).todense()))
     cosine = X[:50] @ means.T
     best = -np.sort(-cosine, axis=1)[:, :10]
-    np.testing.assert_allclose(np.take_along_axis(cosine, found, axis=1), best, atol=1e-5)
+    np.testing.assert_allclose(
+        np.take_along_axis(cosine, found, axis=1), best, atol=1e-3
+    )  # the means have half precision
 
 
 def test_terms_are_cut_to_the_heaviest(world):

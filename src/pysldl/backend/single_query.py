@@ -4,6 +4,7 @@ They are NumPy, so that a service answers before numba is loaded; whoever has th
 of :mod:`pysldl.backend.numba.single_query` meanwhile, see :func:`compile_loops`.
 """
 
+import threading
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -17,10 +18,9 @@ from pysldl.backend.topk import top_k_or_zero
 
 __all__ = ["compile_loops", "score_candidates", "search_inverted_index", "sparse_times", "vote_top"]
 
-# So many that one counter each costs less than to sort those that are voted for.
-FEW_LABELS = 1 << 16
+MOST_WORKSPACES = 4  # of a thread: postings, centroids and labels of a model
 
-
+_workspace = threading.local()  # .arrays: by number of columns, zeros and room for those that are met
 _loops: ModuleType | None = None
 
 
@@ -36,12 +36,16 @@ def compile_loops(matrices: Sequence[sparse.csr_array]) -> None:
         nothing = np.zeros(0, dtype=np.float32)
         loops.add_rows(nothing, np.zeros(0, dtype=np.int64), nothing, *parts)
         loops.dot_rows(nothing, np.zeros(0, dtype=np.int64), nothing, *parts)
+        _best_sums(loops, np.zeros(0, dtype=np.int64), nothing, matrix, -1, 1)
     _loops = loops
 
 
 def search_inverted_index(
     queries: sparse.csr_array, postings: sparse.csr_array, k: int, exclude: NDArray[np.integer] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    if _loops is not None:
+        left_out = -1 if exclude is None else int(exclude[0])
+        return _best_sums(_loops, queries.indices, queries.data, postings, left_out, k)
     products = np.zeros(postings.shape[1], dtype=np.float32)
     _add_rows(products, queries.indices, queries.data, postings)
     if exclude is not None and exclude[0] >= 0:
@@ -54,11 +58,8 @@ def vote_top(
     neighbors: NDArray[np.int32], weights: NDArray[np.float32], Y: sparse.csr_array, m: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     there = neighbors[0] >= 0
-    if _loops is not None and Y.shape[1] <= FEW_LABELS:
-        votes = np.zeros(Y.shape[1], dtype=np.float32)
-        _add_rows(votes, neighbors[0, there], weights[0, there], Y)  # Y holds ones
-        voted = np.flatnonzero(votes)
-        return _best(voted, votes[voted], Y.shape[1], m)
+    if _loops is not None:
+        return _best_sums(_loops, neighbors[0, there], weights[0, there], Y, -1, m)  # Y holds ones
     starts, ends = Y.indptr[neighbors[0, there]], Y.indptr[neighbors[0, there] + 1]
     ballots = [Y.indices[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
     voted, slot = np.unique(np.concatenate([Y.indices[:0], *ballots]), return_inverse=True)
@@ -95,6 +96,31 @@ def _add_rows(
     for row, value in zip(rows.tolist(), values, strict=True):
         places = slice(matrix.indptr[row], matrix.indptr[row + 1])
         total[matrix.indices[places]] += value * matrix.data[places]
+
+
+def _best_sums(
+    loops: ModuleType,
+    rows: NDArray[np.integer],
+    values: NDArray[np.float32],
+    matrix: sparse.csr_array,
+    left_out: int,
+    k: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k largest sums of columns over the given rows of a matrix, each times its value: -1 and 0 for none.
+
+    The zeros to add up in stay with the thread: to make them anew would cost more than the sums, with many columns.
+    """
+    arrays = _workspace.__dict__.setdefault("arrays", {})
+    n_columns = matrix.shape[1]
+    if n_columns not in arrays:
+        if len(arrays) >= MOST_WORKSPACES:
+            arrays.clear()
+        arrays[n_columns] = np.zeros(n_columns, dtype=np.float32), np.empty(n_columns + 1, dtype=np.int64)
+    total, met = arrays[n_columns]
+    numbers, sums = np.full((1, k), -1, dtype=np.int32), np.zeros((1, k), dtype=np.float32)
+    parts = (matrix.indptr, matrix.indices, matrix.data)
+    loops.best_sums(rows.astype(np.int64), values, *parts, total, met, left_out, numbers[0], sums[0])
+    return numbers, sums
 
 
 def _dot_rows(rows: NDArray[np.integer], x: NDArray[np.float32], matrix: sparse.csr_array) -> NDArray[np.float32]:

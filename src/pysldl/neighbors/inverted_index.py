@@ -72,9 +72,22 @@ class InvertedIndex(LightEstimator):
 
         Returns are those of :func:`~pysldl.backend.inverted_index.search_inverted_index`: -1 and 0 for none.
         """
-        queries = as_int32_indices(top_terms(_float32(X), self.n_terms))
+        queries = _float32(X)
+        if queries.shape[0] == 1:
+            return search_inverted_index(self._terms_of_one(queries), self.postings_, k, exclude)
+        queries = as_int32_indices(top_terms(queries, self.n_terms))
         queries = limit_postings(queries, self._counts(queries.indices), self.max_postings)
         return search_inverted_index(queries, self.postings_, k, exclude)
+
+    def _terms_of_one(self, query: sparse.csr_array) -> sparse.csr_array:
+        """What :func:`top_terms` and :func:`limit_postings` make of one row, at a fraction of their time."""
+        heaviest = np.lexsort((query.indices, -query.data))[: self.n_terms]
+        counts = self._counts(query.indices[heaviest])
+        order = np.lexsort((query.indices[heaviest], counts))
+        n_kept = max(1, int(np.searchsorted(np.cumsum(counts[order]), self.max_postings, side="right")))
+        kept = heaviest[order[:n_kept]]
+        indptr = np.array([0, len(kept)], dtype=np.int32)
+        return sparse.csr_array((query.data[kept], query.indices[kept], indptr), shape=query.shape)
 
     def _counts(self, terms: NDArray[np.integer]) -> NDArray[np.integer]:
         indptr, known = self.postings_.indptr, self.term_counts_
@@ -90,4 +103,6 @@ class InvertedIndex(LightEstimator):
 
 
 def _float32(X: Any) -> sparse.csr_array:
+    if isinstance(X, sparse.csr_array) and X.dtype == np.float32:
+        return X
     return sparse.csr_array(X if sparse.issparse(X) else np.atleast_2d(X), dtype=np.float32)
