@@ -79,8 +79,8 @@ def test_single_row(refuses_to_fit, tmp_path):
     assert "at least 2" in refuses_to_fit(path)
 
 
-def test_duplicate_label_names(refuses_to_fit, broken, arrays):
-    names = arrays["label_names"].copy()
+def test_duplicate_label_names(refuses_to_fit, broken, world):
+    names = np.array(world.label_names.tolist())
     names[1] = names[0]
     assert repr(str(names[0])) in refuses_to_fit(broken(label_names=names))
 
@@ -136,8 +136,8 @@ def test_rows_of_another_kind(refused, model, text_model, files, tmp_path):
     assert "fitted on features" in refused("predict", model, files["jsonl"])
 
 
-def test_features_in_another_order(refused, model, broken, arrays):
-    names = arrays["feature_names"].copy()
+def test_features_in_another_order(refused, model, broken, world):
+    names = np.array(world.feature_names.tolist())
     names[[0, 5]] = names[[5, 0]]
     assert "feature 0" in refused("predict", model, broken(feature_names=names))
 

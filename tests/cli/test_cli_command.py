@@ -113,7 +113,7 @@ def test_the_output_format_goes_by_the_suffix(sldl, refused, model, files, tmp_p
     assert (tmp_path / "labels.csv").read_text().startswith("row,rank,label,score\n")
     assert sldl("predict", model, files["npz"], "--out", tmp_path / "labels.jsonl").code == 0
     assert json.loads((tmp_path / "labels.jsonl").read_text().splitlines()[0])["row"] == 0
-    assert "pass --format" in refused("predict", model, files["npz"], "--out", tmp_path / "labels.tsv")
+    assert "pass --format" in refused("predict", model, files["npz"], "--out", tmp_path / "labels.xml")
 
 
 def test_the_usual_preset_is_accurate(sldl, files, tmp_path):

@@ -102,7 +102,7 @@ def read_jsonl(
     name : str, optional
         Default: the file's.
     """
-    fields = _Fields(_names(text), str(labels), split, id, title)
+    fields = _Fields(_names(text), str(labels), *_as_texts(split, id, title))
     return _dataset(path, _json_records(path, fields, encoding), name)
 
 
@@ -151,7 +151,7 @@ def read_csv(
         raise DataError(f"{path}: separator must be the text between two labels, such as ';', but is {separator!r}.")
     usual_text, usual_labels = (USUAL_TEXT, USUAL_LABELS) if header else ("1", "2")
     texts = _names(usual_text if text is None else text)
-    fields = _Fields(texts, usual_labels if labels is None else str(labels), split, id, title)
+    fields = _Fields(texts, usual_labels if labels is None else str(labels), *_as_texts(split, id, title))
     return _dataset(path, _csv_records(path, fields, separator, _Table(delimiter, header, encoding)), name)
 
 
@@ -193,7 +193,7 @@ def read_texts(
         with open_text(path, encoding) as stream:
             return _text_rows(path, [_Record(line.rstrip("\r\n"), [], None, None, None) for line in stream])
     usual = USUAL_TEXT if header or format == "jsonl" else "1"
-    fields = _Fields(_names(usual if text is None else text), None, None, id, title)
+    fields = _Fields(_names(usual if text is None else text), None, None, *_as_texts(id, title))
     if format == "jsonl":
         return _text_rows(path, [_json_text(record, fields, place) for place, record in _json_values(path, encoding)])
     if format == "csv":
@@ -273,6 +273,11 @@ def _names(text: str | Sequence[str]) -> tuple[str, ...]:
     """Names of one or several fields; in a shell they are written with commas between."""
     given = text.split(",") if isinstance(text, str) else [str(text)] if isinstance(text, int) else text
     return tuple(str(name).strip() for name in given)
+
+
+def _as_texts(*names: Any) -> Iterator[str | None]:
+    """Names of fields as texts: numbers among them were written in a shell."""
+    return (None if name is None else str(name) for name in names)
 
 
 def _text_rows(path: Path, records: Sequence[_Record]) -> TextRows:
