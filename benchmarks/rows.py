@@ -24,7 +24,7 @@ from measuring import WorkerError, measured_apart
 from pysldl._utils.files import slug, write_atomically
 from pysldl.experiments.report.tables import Cell, Row, Table
 from pysldl.preprocessing.text import default_vectorizer
-from records import add_record_option, write_rows
+from records import add_record_option, environment, write_rows
 
 SYNTHETIC = "synthetic"
 ADAPTERS = {"omikuji": "omikuji_forest", "napkinxc": "napkinxc_tree", "pecos": "pecos_linear"}
@@ -118,7 +118,8 @@ def measured(name: str, system: str, n_rows: int, matrices: Path, options: argpa
         "threads": options.threads,
     }
     python = PEERS[system].python(system) if system in PEERS else sys.executable
-    result = {"dataset": name, "system": system, "rows": n_rows, "threads": options.threads}
+    # With the commit of now: what is recorded later may have been measured long before.
+    result = environment() | {"dataset": name, "system": system, "rows": n_rows, "threads": options.threads}
     result |= measured_apart(WORKER, work, python=python, threads=options.threads)
     write_atomically(path, json.dumps(result, indent=2))
     return result
