@@ -29,9 +29,13 @@ def shared_folder() -> Iterator[Path]:
             if try_lock(lock.fileno()):
                 shutil.rmtree(left, ignore_errors=True)
     temporary = tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True)
-    with temporary as name, Path(name, LOCK).open("wb") as lock:
-        try_lock(lock.fileno())  # workers inherit it, so that it is held until the last of them has ended
-        yield Path(name)
+    with temporary as name:
+        # Made under another name, so that no other service finds it before it is locked.
+        lock_path = Path(name, f"{LOCK}.new")
+        with lock_path.open("wb") as lock:
+            try_lock(lock.fileno())  # workers inherit it, so that it is held until the last of them has ended
+            lock_path.rename(Path(name, LOCK))
+            yield Path(name)
 
 
 class Telemetry:
