@@ -26,7 +26,7 @@ WHEEL_TESTS := tests/persistence tests/inspection \
 ANNIF_TESTS := tests/annif tests/datasets tests/persistence tests/preprocessing \
   $(shell find tests -name test_concepts.py -o -name test_cli_golden_path.py -o -name test_app.py)
 
-.PHONY: help axe demo docs documents test test-machines test-core test-bounds test-wheel test-annif coverage lint types clean
+.PHONY: help axe demo docs documents test fuzz crash test-machines test-core test-bounds test-wheel test-annif coverage lint types clean
 
 help:                   ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -57,6 +57,12 @@ documents: $(READY)     ## rewrite the measured blocks of README.md and docs/ fr
 
 test: lint types        ## style, layers, types, doctests and tests
 	$(BIN)/python $(PYTEST)
+
+fuzz: $(READY)          ## damaged and forged models, damaged data files, for a minute (FUZZ="--seconds 600" for longer)
+	$(BIN)/python benchmarks/fuzz.py $(FUZZ)
+
+crash: $(READY)         ## writers killed at every system call, without space, and two at once; needs strace
+	$(BIN)/python benchmarks/crash.py $(CRASH)
 
 test-machines: $(READY) ## the tests and fits that depend on numbers, under other threads and processors
 	$(BIN)/python tests/machines/run.py

@@ -9,7 +9,7 @@ import pytest
 
 from pysldl.persistence.registry import CLASSES, HOMES, find_class, home_of
 
-PACKAGES = ("estimator", "embedding", "mapping", "decoding", "neighbors", "ranking", "baselines")
+PACKAGES = ("estimator", "embedding", "mapping", "decoding", "neighbors", "ranking", "baselines", "preprocessing")
 # Nobody makes objects of them.
 BASES = {
     *("BaseLabelClassifier", "OnlineLearning", "LabelEmbedding", "TrainedLabelEmbedding", "Decoder", "NeighborIndex"),

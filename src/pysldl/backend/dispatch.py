@@ -7,6 +7,7 @@ tolerance; ``tests/contracts/test_backends.py`` states for each how far they may
 threads, so results do not depend on their number.
 """
 
+import os
 import warnings
 from collections.abc import Callable
 from functools import cache, wraps
@@ -21,6 +22,12 @@ from pysldl.backend.device import current_device, is_tensor
 from pysldl.exceptions import SLDLWarning
 
 __all__ = ["as_int32_indices", "has_numba", "primitive", "warn_no_numba"]
+
+# Modules whose loops numba runs on threads of OpenMP. GNU's OpenMP does not survive a fork: numba ends a forked process
+# that starts such a loop after its parent did. There, the NumPy form runs.
+OPENMP_LOOPS = {
+    *("conjugate_gradient", "exact", "js_divergence", "ranking_hinge", "row_adam", "sparse_product", "walk"),
+}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,13 +65,27 @@ def primitive(
                     form = _form("single_query", name)
             elif (torch == "arrays" and current_device() is not None) or (torch == "tensors" and is_tensor(first)):
                 form = _form(f"torch.{module}", name)
-            elif numba and has_numba():
+            elif numba and has_numba() and not (_after_fork.threads_lost and module in OPENMP_LOOPS):
                 form = _form(f"numba.{module}", name)
             return form(*args, **kwargs)
 
         return call
 
     return decorate
+
+
+class _AfterFork:
+    """Whether this process was forked from one that had loaded compiled loops."""
+
+    threads_lost = False
+
+    def note(self) -> None:
+        self.threads_lost = self.threads_lost or _form.cache_info().currsize > 0
+
+
+_after_fork = _AfterFork()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork.note)
 
 
 @cache

@@ -8,6 +8,7 @@ from scipy import sparse
 
 __all__ = ["dense_rows", "l2_normalize", "row_norms", "unit_vectors"]
 
+SMALLEST_SQUARE = 1e-35  # below, numbers of single precision lose digits
 BLOCK_VALUES = 1 << 22
 
 
@@ -27,8 +28,21 @@ def row_norms(X: Any) -> NDArray[np.float64]:
         stop = min(start + block, X.shape[0])
         values = X.data[X.indptr[start] : X.indptr[stop]]
         rows = np.repeat(np.arange(stop - start), np.diff(X.indptr[start : stop + 1]))
-        lengths[start:stop] = np.bincount(rows, weights=values * values, minlength=stop - start)
+        with np.errstate(over="ignore", under="ignore"):
+            squares = values * values
+        if values.dtype == np.float32:
+            squares = _in_double_where_needed(values, squares, rows)
+        lengths[start:stop] = np.bincount(rows, weights=squares, minlength=stop - start)
     return np.sqrt(lengths, out=lengths)
+
+
+def _in_double_where_needed(values: NDArray[Any], squares: NDArray[Any], rows: NDArray[np.intp]) -> NDArray[Any]:
+    """The squares, in double precision in rows where single precision ends; others keep their bits."""
+    beyond = ~np.isfinite(squares) | ((squares < SMALLEST_SQUARE) & (values != 0))
+    if not beyond.any():
+        return squares
+    needed = np.isin(rows, np.unique(rows[beyond]))
+    return np.where(needed, values.astype(np.float64) ** 2, squares)
 
 
 def l2_normalize(X: Any) -> Any:
@@ -44,7 +58,13 @@ def l2_normalize(X: Any) -> Any:
     scales = np.divide(1.0, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (np.abs(lengths - 1.0) > 1e-6))
     if (scales == 1.0).all():
         return X
-    data = X.data * np.repeat(scales.astype(X.dtype), np.diff(X.indptr))
+    with np.errstate(over="ignore"):
+        factors = scales.astype(X.dtype)
+        data = X.data * np.repeat(factors, np.diff(X.indptr))
+    if not np.isfinite(factors).all() or (factors < SMALLEST_SQUARE).any():
+        exact = X.data * np.repeat(scales, np.diff(X.indptr))
+        extreme = ~np.isfinite(factors) | (factors < SMALLEST_SQUARE)
+        data = np.where(np.repeat(extreme, np.diff(X.indptr)), exact, data).astype(X.dtype)
     return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 

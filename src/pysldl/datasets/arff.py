@@ -26,7 +26,7 @@ __all__ = ["read_arff"]
 QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 ATTRIBUTE = re.compile(rf"@attribute\s+({QUOTED}|[^\s{{]+)\s*(.*)", re.IGNORECASE)
 RELATION = re.compile(rf"@relation\s+({QUOTED}|.+)", re.IGNORECASE)
-MEKA_LABELS = re.compile(r"(?:^|[\s:])-[cC]\s+(-?\d+)")
+MEKA_LABELS = re.compile(r"(?:^|[\s:])-[cC]\s+(-?\d{1,9})(?!\d)")
 CELL = re.compile(rf"((?:{QUOTED}|[^,'\"])*)(?:,|$)")
 SPARSE_CELL = re.compile(rf"(\d+)\s+({QUOTED}|\S+)")
 
@@ -277,6 +277,8 @@ def _xml_labels(path: Path) -> list[str]:
         root = ElementTree.parse(require_file(path)).getroot()
     except ElementTree.ParseError as error:
         raise DataError(f"{path}, line {error.position[0]}: is not XML ({error}).") from error
+    except (LookupError, ValueError) as error:  # an encoding that nobody knows
+        raise DataError(f"{path}, line 1: is not XML that can be read ({error}).") from error
     names = [element.get("name") for element in root.iter() if element.tag.rpartition("}")[2] == "label"]
     if not names or None in names:
         raise DataError(f"{path}: holds no <label name=...>, so it is not a label file.")

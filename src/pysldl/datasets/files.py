@@ -6,13 +6,17 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import BufferedReader, TextIOWrapper
+from io import BufferedReader, RawIOBase, TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from pysldl.exceptions import DataError
 
-__all__ = ["open_binary", "open_text", "require_file", "stem"]
+__all__ = ["UNPACK_LIMIT", "check_unpacked", "open_binary", "open_text", "require_file", "stem", "unpack_limit"]
+
+UNPACK_LIMIT = "PYSLDL_UNPACK_LIMIT"  # the environment variable
+DEFAULT_LIMIT = 100
+UNPACKED_OF_ANY_FILE = 256 << 20
 
 
 def require_file(path: str | os.PathLike[str]) -> Path:
@@ -27,6 +31,42 @@ def require_file(path: str | os.PathLike[str]) -> Path:
     return path
 
 
+def unpack_limit() -> int:
+    """How many times larger than the file its unpacked content may be; the environment variable can set it."""
+    try:
+        return max(1, int(os.environ.get(UNPACK_LIMIT, DEFAULT_LIMIT)))
+    except ValueError:
+        raise DataError(f"{UNPACK_LIMIT} must be a whole number, but is {os.environ[UNPACK_LIMIT]!r}.") from None
+
+
+def check_unpacked(path: Path, n_bytes: int) -> None:
+    """Refuse a file that unpacks to far more than its own size: it would fill the memory."""
+    limit = unpack_limit()
+    if n_bytes > max(UNPACKED_OF_ANY_FILE, limit * path.stat().st_size):
+        raise DataError(
+            f"{path}: unpacks to more than {limit} times its size. If it is what you expect, set the environment "
+            f"variable {UNPACK_LIMIT} to a larger number."
+        )
+
+
+class _Unpacked(RawIOBase):
+    """The unpacked content of a gzip file, as long as it is not out of all proportion."""
+
+    def __init__(self, stream: gzip.GzipFile, path: Path) -> None:
+        self.stream = stream
+        self.path = path
+        self.n_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        n_read = self.stream.readinto(buffer)
+        self.n_bytes += n_read
+        check_unpacked(self.path, self.n_bytes)
+        return n_read
+
+
 def stem(path: Path) -> str:
     """File name without its suffix and without ``.gz`` (``a.b.txt.gz`` gives ``a.b``)."""
     return Path(path.name.removesuffix(".gz")).stem
@@ -36,10 +76,13 @@ def stem(path: Path) -> str:
 def open_binary(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """The bytes of a file; a ``.gz`` one is unpacked on the way, a damaged one is named."""
     path = require_file(path)
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rb") as stream:
-            yield cast(BinaryIO, stream)
+        if path.suffix != ".gz":
+            with path.open("rb") as stream:
+                yield stream
+            return
+        with gzip.open(path, "rb") as packed, BufferedReader(_Unpacked(packed, path), 1 << 16) as unpacked:
+            yield cast(BinaryIO, unpacked)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"{path}: is not a whole gzip file ({error}).") from error
 

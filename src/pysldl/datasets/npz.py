@@ -10,9 +10,9 @@
 """
 
 import json
+import math
 import os
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,13 @@ from scipy.sparse import csr_array
 from pysldl._utils.files import open_atomic
 from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.files import require_file, stem
+from pysldl.datasets.files import check_unpacked, require_file, stem
 from pysldl.exceptions import DataError
 
 __all__ = ["read_npz", "write_npz"]
 
 SPLIT_SUFFIX = "_idx"
+MOST_ITEMS = 2**31 - 1
 
 
 def read_npz(path: str | os.PathLike[str], name: str | None = None) -> Dataset:
@@ -53,7 +54,7 @@ def read_npz(path: str | os.PathLike[str], name: str | None = None) -> Dataset:
         label_names=_names(label_names, path),
         feature_names=None if "feature_names" not in arrays else _names(arrays["feature_names"], path),
         splits={key.removesuffix(SPLIT_SUFFIX): rows for key, rows in arrays.items() if key.endswith(SPLIT_SUFFIX)},
-        idf=arrays.get("idf"),
+        idf=_idf(arrays.get("idf"), path),
         ids=_texts(arrays.get("ids"), path),
         titles=_texts(arrays.get("titles"), path),
     )
@@ -94,6 +95,12 @@ def write_npz(dataset: Dataset, path: str | os.PathLike[str]) -> None:
         np.savez_compressed(stream, **arrays)
 
 
+def _idf(array: NDArray[Any] | None, path: Path) -> NDArray[Any] | None:
+    if array is not None and array.dtype.kind not in "iuf":
+        raise DataError(f"{path}: idf must be numbers, but is of type {array.dtype}.")
+    return array
+
+
 def _texts(array: NDArray[Any] | None, path: Path) -> list[str] | None:
     return None if array is None else name_array(_names(array, path)).ravel().tolist()
 
@@ -104,10 +111,33 @@ def _load_arrays(path: Path) -> dict[str, NDArray[Any]]:
             raise DataError(f"{path}: is not an npz file (wrong magic bytes).")
         stream.seek(0)
         try:
+            with zipfile.ZipFile(stream) as archive:
+                _check_members(archive, path)
+            stream.seek(0)
             with np.load(stream, allow_pickle=False) as stored:
                 return {key: stored[key] for key in stored.files}
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError) as error:
+        except DataError:
+            raise
+        except Exception as error:  # zipfile and NumPy raise what they meet, from SyntaxError to NotImplementedError
             raise DataError(f"{path}: the npz file is damaged or holds something else ({error}).") from error
+
+
+def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
+    """Refuse arrays that say they are larger than their bytes, before memory is taken for them."""
+    check_unpacked(path, sum(member.file_size for member in archive.infolist()))
+    for member in archive.infolist():
+        if not member.filename.endswith(".npy"):
+            continue
+        with archive.open(member) as stream:
+            version = np.lib.format.read_magic(stream)
+            read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            if version not in read_header:
+                raise DataError(f"{path}: {member.filename} is an array of another kind than NumPy's plain ones.")
+            shape, _, dtype = read_header[version](stream)
+            if dtype.hasobject:
+                raise DataError(f"{path}: {member.filename} holds Python objects, which are never loaded (no pickles).")
+            if math.prod(shape) * dtype.itemsize != member.file_size - stream.tell():
+                raise DataError(f"{path}: {member.filename} does not hold what its header says: the file is damaged.")
 
 
 def _as_bytes(names: Sequence[str] | NDArray[np.object_]) -> NDArray[np.uint8]:
@@ -137,6 +167,14 @@ def _require(arrays: dict[str, NDArray[Any]], key: str, path: Path) -> NDArray[A
 def _matrix(arrays: dict[str, NDArray[Any]], which: str, data: NDArray[Any], path: Path) -> csr_array:
     indices, indptr, shape = (_require(arrays, f"{which}_{part}", path) for part in ("indices", "indptr", "shape"))
     try:
+        if shape.shape != (2,) or shape.dtype.kind not in "iu" or not all(0 <= size <= MOST_ITEMS for size in shape):
+            raise ValueError("its shape is not two sizes")
+        if any(part.dtype.kind not in "iu" or part.ndim != 1 for part in (indices, indptr)):
+            raise ValueError("its indices are not whole numbers")
+        if len(indptr) != shape[0] + 1:
+            raise ValueError("it has another number of rows than its shape says")
+        if data.dtype.kind not in "biuf":
+            raise ValueError(f"its values are of type {data.dtype}")
         matrix = csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
         matrix.check_format(full_check=True)
     except (TypeError, ValueError, IndexError) as error:

@@ -64,6 +64,10 @@ def read_dataset(path: str | os.PathLike[str], format: str = "auto", **options: 
         raise DataError(f"format {format!r} is unknown; choose one of {', '.join(READERS)}.")
     try:
         return READERS[format](path, **options)
+    except DataError as error:
+        if os.fspath(path) in str(error):
+            raise
+        raise DataError(f"{path}: {error}") from error
     except TypeError as error:
         if "unexpected keyword argument" not in str(error):
             raise

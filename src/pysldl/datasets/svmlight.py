@@ -16,6 +16,8 @@ __all__ = ["read_svmlight", "value_fault"]
 
 LARGEST = float(np.finfo(np.float32).max)
 
+MOST_FEATURES = 2**31 - 2  # columns are 32-bit numbers
+
 
 def read_svmlight(
     path: str | os.PathLike[str],
@@ -43,11 +45,11 @@ def read_svmlight(
                 stream, multilabel=True, n_features=n_features, zero_based=zero_based, dtype=np.float32
             )
         except (ValueError, OverflowError) as error:
-            fault = _first_fault(path) or f"cannot be read ({error})"
+            fault = _first_fault(path) or f": cannot be read ({error})"
             raise DataError(f"{path}{fault}.") from error
     if not X.shape[0]:
         raise DataError(f"{path}: holds no rows.")
-    if not np.isfinite(X.data).all():
+    if not np.isfinite(X.data).all() or not all(abs(label) <= LARGEST for row in rows for label in row):
         raise DataError(f"{path}{_first_fault(path)}.")
     labels = sorted({label for row in rows for label in row})
     names = name_array([f"{label:g}" if label % 1 else str(int(label)) for label in labels])
@@ -83,6 +85,8 @@ def _fault(line: str) -> str | None:
             return f"expected 'feature:value', found {word!r}"
         if fault := value_fault(feature, value):
             return fault
+        if len(feature) > len(str(MOST_FEATURES)) or int(feature) > MOST_FEATURES:
+            return f"feature {feature[:20]} is beyond {MOST_FEATURES}, the most that there can be"
         if int(feature) <= previous:
             return f"feature {feature} comes after feature {previous}, but features must ascend"
         previous = int(feature)

@@ -323,14 +323,14 @@ def _json_values(path: str | os.PathLike[str], encoding: str | None) -> Iterator
                 place = f"{path}, line {number}"
                 try:
                     yield place, json.loads(line)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise DataError(f"{place}: is not JSON ({error}).") from error
 
 
 def _json_array(path: str | os.PathLike[str], content: str) -> Iterator[tuple[str, Any]]:
     try:
         values = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: is not a JSON array ({error}).") from error
     for number, value in enumerate(values):
         yield f"{path}, entry {number} of the array", value

@@ -21,12 +21,13 @@ from scipy.sparse import csr_array, vstack
 from pysldl._utils.files import open_atomic
 from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.files import open_binary, stem
+from pysldl.datasets.files import open_binary, stem, unpack_limit
 from pysldl.datasets.svmlight import value_fault
 from pysldl.exceptions import DataError
 
 __all__ = ["is_xc_header", "read_xc", "write_xc"]
 
+LABELS_OF_ANY_FILE = 2_000_000
 BLOCK_BYTES = 1 << 20  # larger ones fall out of the processor's cache
 TABS_TO_SPACES = bytes.maketrans(b"\t\r", b"  ")
 OF_NUMBERS = b"0123456789.+-eE"
@@ -153,21 +154,24 @@ def _read_header(stream: BinaryIO, path: str | os.PathLike[str]) -> _Shape:
     shape = _Shape(*map(int, line.split()))
     if max(shape) > np.iinfo(np.int32).max:
         raise DataError(f"{path}, line 1: the header promises more rows, features or labels than 2^31 - 1.")
+    size = Path(path).stat().st_size * unpack_limit()
+    if shape.n_labels > max(size, LABELS_OF_ANY_FILE):  # each gets a name, its number, which takes memory
+        raise DataError(f"{path}, line 1: the header promises {shape.n_labels} labels, too many for so short a file.")
     return shape
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
     """Whole lines, about ``BLOCK_BYTES`` at a time, each block ending with a newline."""
-    rest = b""
+    rest: list[bytes] = []  # joined once: a line may be as long as the file
     while chunk := stream.read(BLOCK_BYTES):
         end = chunk.rfind(b"\n") + 1
         if end:
-            yield rest + chunk[:end]
-            rest = chunk[end:]
+            yield b"".join((*rest, chunk[:end]))
+            rest = [chunk[end:]] if end < len(chunk) else []
         else:
-            rest += chunk
+            rest.append(chunk)
     if rest:
-        yield rest + b"\n"
+        yield b"".join((*rest, b"\n"))
 
 
 def _parse(block: bytes, shape: _Shape) -> _Rows:

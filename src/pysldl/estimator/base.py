@@ -22,6 +22,7 @@ from pysldl.estimator.predictor import LabelPredictor
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.inspection.summary import fitted_html
 from pysldl.metrics import evaluate
+from pysldl.preprocessing.canonical import canonical_rows
 from pysldl.preprocessing.frames import column_names, is_frame
 from pysldl.preprocessing.labels import (
     EncodedLabels,
@@ -346,7 +347,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
                 X = self.vectorizer_.transform(texts)
         elif reset:
             self.vectorizer_ = None
-        return validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        return canonical_rows(validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset))
 
     def _new_vectorizer(self, texts: Sequence[str], Y: sparse.csr_array | None) -> Any:
         if self.vectorizer is None:

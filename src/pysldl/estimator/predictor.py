@@ -34,6 +34,7 @@ from pysldl.estimator.prediction_sets import PredictionSets, SetCoverage
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
+from pysldl.preprocessing.canonical import canonical_rows
 from pysldl.preprocessing.frames import library_of, make_frame, row_index
 from pysldl.preprocessing.name_matching import NameMatcher
 from pysldl.preprocessing.scaling import standardized
@@ -86,7 +87,7 @@ class LabelPredictor:
         return max(1, BLOCK_BYTES // (4 * len(self.label_names_)))
 
     def _features(self, X: Any) -> Any:
-        return X
+        return canonical_rows(X)
 
     def _require_fit(self) -> None:
         """Raise an error where the model was not fitted, which only one that learns can lack."""

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.names import name_array
 from pysldl.exceptions import ModelFormatError
 from pysldl.persistence.packing import unpack_indices, unpack_values
 from pysldl.persistence.registry import find_class
@@ -17,6 +18,8 @@ __all__ = ["TreeDecoder"]
 SCALARS = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 CONTAINERS: dict[str, Any] = {"array": sparse.csr_array, "matrix": sparse.csr_matrix}
 SCALARS += ("float16", "float32", "float64", "str")
+INDEX_TYPES = (np.dtype(np.int32), np.dtype(np.int64))
+MOST_COLUMNS = 2**31
 
 
 class TreeDecoder:
@@ -29,9 +32,6 @@ class TreeDecoder:
     arrays : dict of str to ndarray
     strings : dict of str to dict of str to list of str
         File, name, texts.
-    check_indices : bool
-        Whether to look at every index of a sparse matrix: one beyond its shape would make a product read outside of the
-        array.
     """
 
     def __init__(
@@ -39,13 +39,10 @@ class TreeDecoder:
         source: str,
         arrays: Mapping[str, NDArray[Any]],
         strings: Mapping[str, Mapping[str, list[str]]],
-        *,
-        check_indices: bool,
     ) -> None:
         self.source = source
         self.arrays = arrays
         self.strings = strings
-        self.check_indices = check_indices
         self._unpacked: dict[str, Any] = {}
 
     def decode(self, node: Any) -> Any:
@@ -71,7 +68,7 @@ class TreeDecoder:
                 return self.arrays[name].T if order == "F" else self.arrays[name]
             case {"kind": "strings", "shape": shape}:
                 # Not of a fixed width, which would give every text the space of the longest.
-                return np.array(self._names(node), dtype=object).reshape(shape)
+                return name_array(self._names(node)).reshape(shape)
             case {"kind": "csr"}:
                 return self._csr(node)
             case {"kind": "packed_csr", "gaps": {"name": name}}:
@@ -108,25 +105,43 @@ class TreeDecoder:
         return list(self._names(node)) if node["kind"] == "names" else self.decode(node).tolist()
 
     def _names(self, node: Mapping[str, Any]) -> list[str]:
-        return self.strings[node["file"]][node["name"]]
+        names = self.strings[node["file"]][node["name"]]
+        if not isinstance(names, list) or not all(type(name) is str for name in names):
+            raise ModelFormatError(f"{self.source}: {node['file']} must hold lists of texts.")
+        return names
 
     def _csr(self, node: Mapping[str, Any]) -> Any:
-        container = CONTAINERS[node["container"]]
-        data = self.decode(node["data"])
-        matrix = container(tuple(node["shape"]), dtype=data.dtype)
-        # Not through the constructor, which copies 64-bit indices to 32-bit ones where they fit.
-        matrix.data, matrix.indices, matrix.indptr = data, self.decode(node["indices"]), self.decode(node["indptr"])
-        matrix.check_format(full_check=self.check_indices)
-        return matrix
+        data, indices, indptr = (self.decode(node[part]) for part in ("data", "indices", "indptr"))
+        self._check_shape(node["shape"], indptr)
+        return self._matrix(node, data, indices, indptr)
 
     def _packed_csr(self, node: Mapping[str, Any]) -> Any:
-        n_rows, n_columns = node["shape"]
         gaps, data, indptr = (self.decode(node[part]) for part in ("gaps", "data", "indptr"))
-        if node["dtype"] not in SCALARS or indptr.shape != (n_rows + 1,) or indptr.dtype.kind != "i":
+        self._check_shape(node["shape"], indptr)
+        if node["dtype"] not in SCALARS:
             raise ModelFormatError(f"{self.source}: a packed matrix has other arrays than its shape needs.")
-        indices = unpack_indices(gaps, indptr, n_columns)
-        matrix = CONTAINERS[node["container"]]((n_rows, n_columns), dtype=node["dtype"])
-        matrix.data, matrix.indices = unpack_values(data, len(indices), np.dtype(node["dtype"])), indices
-        matrix.indptr = indptr
-        matrix.check_format(full_check=False)
+        indices = unpack_indices(gaps, indptr, node["shape"][1])
+        return self._matrix(node, unpack_values(data, len(indices), np.dtype(node["dtype"])), indices, indptr)
+
+    def _check_shape(self, shape: Any, indptr: Any) -> None:
+        """Before a matrix is made, which takes memory for as many rows as are stated."""
+        n_rows, n_columns = shape
+        whole = type(n_rows) is int and type(n_columns) is int and 0 <= n_columns < MOST_COLUMNS
+        if not whole or indptr.shape != (n_rows + 1,):
+            raise ModelFormatError(f"{self.source}: a sparse matrix has other arrays than its shape needs.")
+        if indptr.dtype not in INDEX_TYPES:
+            raise ModelFormatError(f"{self.source}: a sparse matrix has arrays of other types than it needs.")
+
+    def _matrix(self, node: Mapping[str, Any], data: Any, indices: Any, indptr: Any) -> Any:
+        if indices.shape != data.shape or data.ndim != 1:
+            raise ModelFormatError(f"{self.source}: a sparse matrix has other arrays than its shape needs.")
+        if indices.dtype not in INDEX_TYPES or data.dtype.kind not in "biuf":
+            raise ModelFormatError(f"{self.source}: a sparse matrix has arrays of other types than it needs.")
+        matrix = CONTAINERS[node["container"]](tuple(node["shape"]), dtype=data.dtype)
+        # Not through the constructor, which copies 64-bit indices to 32-bit ones where they fit.
+        matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+        # In full, whoever wrote the file: an index beyond the shape would make a product read outside of the array.
+        matrix.check_format(full_check=True)
+        if len(data) != indptr[-1]:
+            raise ModelFormatError(f"{self.source}: a sparse matrix has values that belong to no row.")
         return matrix

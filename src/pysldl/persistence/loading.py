@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from pysldl._utils.files import open_regular
-from pysldl.exceptions import ModelFormatError
+from pysldl.exceptions import MissingDependencyError, ModelFormatError
 from pysldl.persistence.decoding import TreeDecoder
 from pysldl.persistence.manifest import ARRAYS, Manifest, check_format, load_raw, parse_manifest
+from pysldl.persistence.state import check_state
 from pysldl.persistence.tensors import read_tensors
 from pysldl.persistence.versions import read_current
 
@@ -29,8 +30,8 @@ def load_model(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool 
         Leave the arrays on the disk and read what is used when it is used; several processes share it. They are
         read-only. False reads them into memory, writeable.
     verify : bool
-        Compare every file with its SHA-256, and check the indices of sparse matrices. Without, only sizes and
-        bounds are checked: faster for large models that come from a place you trust.
+        Compare every file with its SHA-256. Shapes, types, indices and finiteness of the arrays are checked in any
+        case.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def read_model(
     def load(folder: Path) -> Any:
         manifest = _manifest(folder, verify=verify)
         _check_files(folder, manifest, verify=verify)
-        return _build(folder, manifest, decoder, mapped=mmap, check_indices=verify)
+        return _build(folder, manifest, decoder, mapped=mmap)
 
     return read_current(path, load)
 
@@ -103,15 +104,23 @@ def _read_strings(path: Path) -> Any:
         return json.loads(stream.read())
 
 
-def _build(folder: Path, manifest: Manifest, decoder: type[TreeDecoder], *, mapped: bool, check_indices: bool) -> Any:
+def _build(folder: Path, manifest: Manifest, decoder: type[TreeDecoder], *, mapped: bool) -> Any:
     try:
         arrays = read_tensors(folder / ARRAYS, mapped=mapped)
         strings = {name: _read_strings(folder / name) for name in manifest.files if name != ARRAYS}
-        return decoder(str(folder), arrays, strings, check_indices=check_indices).estimator(manifest.tree)
+        model = decoder(str(folder), arrays, strings).estimator(manifest.tree)
     except ModelFormatError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
+    except MissingDependencyError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
         # The checksums hold, so this is no accident of the disk: another program wrote or edited the folder.
         raise ModelFormatError(
-            f"{folder}: does not describe a model that this library can build ({type(error).__name__}: {error})."
+            f"{folder}: does not describe a model that this library can build ({type(error).__name__}: "
+            f"{str(error)[:200]})."
         ) from error
+    try:
+        check_state(model)
+    except ModelFormatError as error:
+        raise ModelFormatError(f"{folder}: does not describe a model that can answer: {error}") from None
+    return model

@@ -1,0 +1,464 @@
+"""What the fitted attributes of a loaded model must look like, checked before any compiled loop sees them.
+
+Compiled loops do not look at bounds: an array of another shape, or an index beyond the array that it points into, would
+make them read or write memory that is not theirs. Checksums find accidents only; whoever writes a model can write its
+checksums, too. The table at the end says for each class what its attributes are. Sizes are called by names
+(``labels``, ``features``, ``rows``, ...): all arrays of a model that share a name must agree.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pysldl.exceptions import ModelFormatError
+
+__all__ = ["check_state"]
+
+Sizes = dict[str, int]
+
+LARGEST = 2**53  # of any number that stands for a size or a count
+MOST_ITEMS = 2**31 - 1  # rows, labels or features: their numbers are 32-bit
+BLOCK = 1 << 20
+NEVER_EMPTY = ("labels", "features", "rows", "latent", "joint", "points")
+
+
+class _BadValueError(Exception):
+    """A value that is not what its attribute must be; says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array: its sizes by name, its types, and the values that it may hold.
+
+    ``below`` names the size that all values must be below, for arrays of indices; ``low`` is the smallest value.
+    """
+
+    sizes: tuple[str, ...]
+    dtypes: tuple[str, ...] = ("float32", "float64")
+    low: float | None = None
+    below: str | int | None = None
+    ascending: bool = False
+    finite: bool = True
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if not isinstance(value, np.ndarray) or value.dtype.name not in self.dtypes:
+            raise _BadValueError(f"must be an array of {' or '.join(self.dtypes)}")
+        _agree(value.shape, self.sizes, sizes)
+        if value.size == 0:
+            return
+        if self.finite:
+            _require_finite(value)
+        if self.low is not None and value.min() < self.low:
+            raise _BadValueError(f"holds {value.min()}, which is less than {self.low}")
+        if self.below is not None:
+            bound = self.below if isinstance(self.below, int) else sizes[self.below]
+            if value.max() >= bound:
+                raise _BadValueError(f"holds {value.max()}, but must be below {bound}")
+        if self.ascending and (np.diff(value) < 0).any():
+            raise _BadValueError("must ascend")
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A CSR matrix of single or double precision, or a dense one where ``dense`` allows it."""
+
+    sizes: tuple[str, str]
+    dtypes: tuple[str, ...] = ("float32",)
+    dense: bool = False
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if self.dense and isinstance(value, np.ndarray):
+            Array(self.sizes, self.dtypes).check(value, sizes)
+            return
+        if not sparse.issparse(value) or value.dtype.name not in self.dtypes:
+            raise _BadValueError(f"must be a sparse matrix of {' or '.join(self.dtypes)}")
+        _agree(value.shape, self.sizes, sizes)
+        _require_finite(value.data)
+
+
+@dataclass(frozen=True)
+class Names:
+    """An array of texts."""
+
+    sizes: tuple[str, ...]
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if not isinstance(value, np.ndarray) or value.dtype != object:
+            raise _BadValueError("must be an array of texts")
+        _agree(value.shape, self.sizes, sizes)
+
+
+@dataclass(frozen=True)
+class Vector:
+    """An array of one dimension and any type: names, or the classes of a one-dimensional target."""
+
+    size: str
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if not isinstance(value, np.ndarray):
+            raise _BadValueError("must be an array")
+        _agree(value.shape, (self.size,), sizes)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number between two bounds; a whole one where ``whole``."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    whole: bool = False
+    finite: bool = True
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        kinds = (int, np.integer) if self.whole else (int, float, np.integer, np.floating)
+        if isinstance(value, (bool, np.bool_)) or not isinstance(value, kinds):
+            raise _BadValueError("must be a whole number" if self.whole else "must be a number")
+        if (self.finite and not math.isfinite(value)) or not self.low <= value <= self.high:
+            raise _BadValueError(f"is {value!s:.40}, which is not between {self.low} and {self.high}")
+
+
+@dataclass(frozen=True)
+class Size:
+    """A whole number that states one of the sizes, or that must not be larger than one."""
+
+    name: str
+    at_most: bool = False
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        Number(0, MOST_ITEMS, whole=True).check(value, sizes)
+        if not self.at_most:
+            _agree((int(value),), (self.name,), sizes)
+        elif self.name in sizes and not 0 < value <= max(sizes[self.name], 1):
+            raise _BadValueError(f"is {value}, but there are {sizes[self.name]}")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of some values."""
+
+    values: tuple[Any, ...]
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if not any(type(value) is type(one) and value == one for one in self.values):
+            raise _BadValueError(f"must be one of {', '.join(map(repr, self.values))}")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A nested part of the model, by the names of its classes; ``renamed`` says what its sizes are called here."""
+
+    classes: tuple[str, ...]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if type(value).__name__ not in self.classes and _is_of_the_library(value):
+            raise _BadValueError(f"must be {' or '.join(self.classes)}, but is {type(value).__name__}")
+        if not hasattr(value, "get_params") and type(value).__name__ not in self.classes:
+            raise _BadValueError(f"must be {' or '.join(self.classes)}")
+        inner = {theirs: sizes[ours] for theirs, ours in self.renamed.items() if ours in sizes}
+        inner |= {name: sizes[name] for name in ("labels", "features") if name in sizes and name not in self.renamed}
+        check_state(value, inner)
+        for theirs, ours in self.renamed.items():
+            if theirs in inner:
+                _agree((inner[theirs],), (ours,), sizes)
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text."""
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if not isinstance(value, str):
+            raise _BadValueError("must be a text")
+
+
+@dataclass(frozen=True)
+class Vectorizer:
+    """What turns texts into features."""
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if not hasattr(value, "transform") or not hasattr(value, "get_feature_names_out"):
+            raise _BadValueError("must be a vectorizer")
+
+
+@dataclass(frozen=True)
+class Unfitted:
+    """A parameter that is a stage to be fitted, or None."""
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if value is not None and (isinstance(value, type) or not hasattr(value, "get_params")):
+            raise _BadValueError("must be a stage of the model")
+
+
+@dataclass(frozen=True)
+class Optional:
+    """What may also be None."""
+
+    spec: Any
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        if value is not None:
+            self.spec.check(value, sizes)
+
+
+def check_state(model: Any, sizes: Sizes | None = None) -> None:
+    """Check the parameters and fitted attributes of a loaded model, and of its parts, against the table.
+
+    Parameters
+    ----------
+    model : object
+        Classes without a row in the table are not looked into.
+    sizes : dict of str to int, optional
+        Sizes that are known already; those that are found are added.
+
+    Raises
+    ------
+    ModelFormatError
+        Names the attribute and what is wrong with it.
+    """
+    sizes = {} if sizes is None else sizes
+    name = type(model).__name__
+    for attribute, spec in TABLE.get(name, {}).items():
+        if attribute not in vars(model):
+            half = name == "SimpleNamespace" and attribute == "log_variances_"  # what is left of any embedding
+            if half or attribute in MAY_BE_ABSENT or not attribute.endswith("_"):  # parameters have their defaults
+                continue
+            raise ModelFormatError(f"{name} has no {attribute!r}.")
+        try:
+            spec.check(vars(model)[attribute], sizes)
+        except _BadValueError as error:
+            raise ModelFormatError(f"the attribute {attribute!r} of {name} {error}.") from None
+    if name in MORE:
+        MORE[name](model, sizes)
+
+
+def _require_finite(array: np.ndarray[Any, Any]) -> None:
+    if array.dtype.kind != "f":
+        return
+    flat = array.reshape(-1) if array.flags.c_contiguous else array.T.reshape(-1)
+    for start in range(0, len(flat), BLOCK):  # in blocks: the mask of a mapped array would be as large as the array
+        if not np.isfinite(flat[start : start + BLOCK]).all():
+            raise _BadValueError("holds numbers that are not finite")
+
+
+def _agree(shape: tuple[int, ...], names: tuple[str, ...], sizes: Sizes) -> None:
+    if len(shape) != len(names):
+        raise _BadValueError(f"must have {len(names)} dimensions, but has {len(shape)}")
+    for size, name in zip(shape, names, strict=True):
+        known = int(name) if name.isdecimal() else sizes.setdefault(name, size)
+        if size == 0 and name in NEVER_EMPTY:
+            raise _BadValueError(f"has no {name}")
+        if size != known or size > MOST_ITEMS:
+            raise _BadValueError(f"has {size} {'entries' if name.isdecimal() else name}, but the model has {known}")
+
+
+def _is_of_the_library(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "pysldl"
+
+
+def _check_trees(model: Any, sizes: Sizes) -> None:
+    """Children come after their parents, or are the leaf itself: no walk goes round in circles."""
+    if "left_" in vars(model) and "right_" in vars(model):
+        nodes = np.arange(len(model.left_))
+        if (model.left_ < nodes).any() or (model.right_ < nodes).any():
+            raise ModelFormatError("the trees of TreeReranker lead back to where they came from.")
+    from pysldl.ranking.reranker import FEATURES
+
+    if "feature_" in vars(model) and model.feature_.max(initial=0) >= len(FEATURES):
+        raise ModelFormatError(f"the trees of TreeReranker ask for more than {len(FEATURES)} features.")
+
+
+def _check_joint(model: Any, sizes: Sizes) -> None:
+    """Without an index, features and codes lie side by side in the vectors."""
+    if "vectors_" not in vars(model) or "features" not in sizes or "latent" not in sizes:
+        return
+    inside = 0 if vars(model).get("index_") is not None else sizes["features"]
+    if sizes["joint"] != sizes["latent"] + inside:
+        raise ModelFormatError(f"the vectors of JointNeighborDecoder have {sizes['joint']} columns.")
+
+
+def _check_blend(model: Any, sizes: Sizes) -> None:
+    """The fitted neighbors take the same rows as those that were to be fitted."""
+    wanted = "codes" if model.neighbors is None else getattr(model.neighbors, "input_kind", None)
+    if getattr(model.neighbors_, "input_kind", None) != wanted:
+        raise ModelFormatError("the neighbors of BlendDecoder are of another kind than its parameter says.")
+
+
+def _check_classifier(model: Any, sizes: Sizes) -> None:
+    """The terms of a vectorizer are the features."""
+    vectorizer = vars(model).get("vectorizer_")
+    terms = getattr(vectorizer, "vocabulary_", None)
+    if terms is not None and "features" in sizes and len(terms) != sizes["features"]:
+        raise ModelFormatError(f"the vectorizer has {len(terms)} terms, but the model {sizes['features']} features.")
+
+
+def _a(*sizes: str, **options: Any) -> Array:
+    return Array(sizes, **options)
+
+
+_INDEX = ("int32", "int64")
+_COUNT = Number(0, LARGEST, whole=True)
+_SHARE = Number(0, 1)
+_FLAG = OneOf((True, False))
+_ROWS = {"rows": "rows", "latent": "latent"}
+_INDEXES = ("ExactIndex", "FaissIndex")
+_DECODERS = ("NeighborDecoder", "FeatureNeighborDecoder", "JointNeighborDecoder", "LinearReadout", "BlendDecoder")
+_EMBEDDING = {"components_": Matrix(("labels", "latent"), ("float32", "float64"), dense=True)}
+_VOTES = {"Y_": Matrix(("rows", "labels")), "prior_": Matrix(("1", "labels"), dense=True)}
+_CLASSIFIER = {
+    "label_names_": Vector("labels"),
+    "label_counts_": _a("labels", dtypes=_INDEX, low=0),
+    "target_kind_": Text(),
+    "n_samples_": _COUNT,
+    "n_features_in_": Size("features"),
+    "feature_names_in_": Names(("features",)),
+    "feature_names_": Optional(Names(("features",))),
+    "feature_idf_": _a("features"),
+    "vectorizer_": Optional(Vectorizer()),
+    "vocabulary_": Optional(Stage(("Vocabulary",))),
+    "label_ids_": Optional(Names(("labels",))),
+    "label_targets_": Optional(_a("labels", dtypes=_INDEX, low=-1, below="labels")),
+    "calibration_": Optional(Stage(("ScoreCalibration",))),
+}
+_STAGED = _CLASSIFIER | {
+    **dict.fromkeys(("embedding", "mapping", "decoder", "ranker", "reranker"), Unfitted()),
+    "normalize": _FLAG,
+    "feature_means_": Optional(_a("features")),
+    "feature_scales_": Optional(_a("features")),
+    "embedding_": Optional(
+        Stage(
+            (
+                *("GaussianLabelEmbedding", "VectorLabelEmbedding", "IdentityLabelEmbedding", "RandomLabelEmbedding"),
+                *("SVDLabelEmbedding", "SimpleNamespace"),
+            ),
+            {"latent": "latent"},
+        )
+    ),
+    "mapping_": Optional(Stage(("RidgeMapping", "LinearPredictor", "SharedFactorRidge"), {"latent": "latent"})),
+    "decoder_": Stage(_DECODERS, _ROWS),
+    "ranker_": Optional(Stage(("LinearRanker",))),
+    "reranker_": Optional(Stage(("TreeReranker",))),
+    "training_features_": Matrix(("rows", "features"), ("float32", "float64"), dense=True),
+    "training_labels_": Matrix(("rows", "labels")),
+    "training_excerpts_": Names(("excerpts",)),
+}
+_MAPPING = {
+    "coef_": _a("features", "latent"),
+    "intercept_": _a("latent"),
+    "n_features_in_": Size("features"),
+    "one_dimensional_": _FLAG,
+    "fit_intercept": _FLAG,
+    "normal_equations_": Optional(Stage(("NormalEquations",), {"latent": "latent"})),
+}
+
+# Attributes are checked in this order: those that state sizes come before those that are measured by them.
+TABLE: dict[str, dict[str, Any]] = {
+    "SLDLClassifier": _STAGED,
+    "StagedPredictor": _STAGED,
+    "IdentityLabelEmbedding": _EMBEDDING,
+    "RandomLabelEmbedding": _EMBEDDING,
+    "SVDLabelEmbedding": _EMBEDDING,
+    "VectorLabelEmbedding": _EMBEDDING,
+    "GaussianLabelEmbedding": _EMBEDDING | {"log_variances_": _a("labels", "latent")},
+    "SimpleNamespace": _EMBEDDING | {"log_variances_": _a("labels", "latent")},
+    "RidgeMapping": _MAPPING,
+    "LinearPredictor": _MAPPING,
+    "NormalEquations": {
+        "gram_": _a("features", "features"),
+        "moments_": _a("features", "latent"),
+        "feature_sums_": _a("features"),
+        "target_sums_": _a("latent"),
+        "n_samples_": _COUNT,
+    },
+    "NeighborDecoder": {
+        **_VOTES,
+        "index_": Stage(_INDEXES, _ROWS),
+        "n_neighbors_": Size("rows", at_most=True),
+        "normalize": _FLAG,
+        "min_distance": Number(0, 1),
+        "exact_match": OneOf(("floor", "only")),
+    },
+    "FeatureNeighborDecoder": {
+        **_VOTES,
+        "index_": Stage(("InvertedIndex", "ExactIndex"), {"rows": "rows", "columns": "features", "latent": "features"}),
+        "n_neighbors_": Size("rows", at_most=True),
+        "temperature_": Number(0, LARGEST),
+    },
+    "JointNeighborDecoder": {
+        **_VOTES,
+        "index_": Optional(Stage(("InvertedIndex",), {"rows": "rows", "columns": "features"})),
+        "vectors_": _a("rows", "joint", dtypes=("float32",)),
+        "n_neighbors_": Size("rows", at_most=True),
+        "weight_": _SHARE,
+        "temperature_": Number(0, LARGEST),
+        "n_terms": _COUNT,
+    },
+    "LinearReadout": {"B_": _a("latent", "labels")},
+    "BlendDecoder": {
+        "neighbors": Unfitted(),
+        "readout": Unfitted(),
+        "neighbors_": Stage(_DECODERS, _ROWS),
+        "readout_": Stage(_DECODERS, _ROWS),
+        "weight_": _SHARE,
+    },
+    "ExactIndex": {"vectors_": _a("rows", "latent", dtypes=("float32",))},
+    "FaissIndex": {"vectors_": _a("rows", "latent", dtypes=("float32",)), "effort_": _COUNT, "recall_": _SHARE},
+    "InvertedIndex": {
+        "postings_": Matrix(("columns", "rows")),
+        "n_terms": Number(1, MOST_ITEMS, whole=True),
+        "index_terms": Optional(Number(1, MOST_ITEMS, whole=True)),
+    },
+    "LinearRanker": {
+        "W_": Matrix(("labels", "features")),
+        "bias_": _a("labels"),
+        "frequent_": _a("frequent", dtypes=_INDEX, low=0, below="labels"),
+        "centroids_": Optional(Stage(("LabelCentroids",))),
+        "n_centroid_candidates_": Number(0, MOST_ITEMS, whole=True),
+        "n_candidates": Number(1, MOST_ITEMS, whole=True),
+        "vote_power_": Number(-LARGEST, LARGEST),
+    },
+    "LabelCentroids": {
+        "index_": Stage(("InvertedIndex",), {"rows": "labels", "columns": "features"}),
+        "n_terms": Number(1, MOST_ITEMS, whole=True),
+        "label_terms": Number(1, MOST_ITEMS, whole=True),
+    },
+    "TreeReranker": {
+        "feature_": _a("nodes", dtypes=_INDEX, low=0),
+        "threshold_": _a("nodes", finite=False),
+        "left_": _a("nodes", dtypes=_INDEX, low=0, below="nodes"),
+        "right_": _a("nodes", dtypes=_INDEX, low=0, below="nodes"),
+        "value_": _a("nodes"),
+        "roots_": _a("trees", dtypes=_INDEX, low=0, below="nodes"),
+        "depth_": Number(0, 10_000, whole=True),
+        "baseline_": Number(),
+        "n_candidates": Number(1, MOST_ITEMS, whole=True),
+    },
+    "ScoreCalibration": {
+        "scores_": _a("points", ascending=True),
+        "probabilities_": _a("points", low=0),
+        "threshold_": Number(finite=False),
+    },
+}
+MAY_BE_ABSENT = {
+    *("feature_names_in_", "feature_idf_", "training_features_", "training_labels_", "training_excerpts_"),
+    *(
+        "label_ids_",
+        "label_targets_",
+        "vocabulary_",
+        "feature_means_",
+        "feature_scales_",
+        "reranker_",
+        "normal_equations_",
+    ),
+}
+MORE = {
+    "SLDLClassifier": _check_classifier,
+    "StagedPredictor": _check_classifier,
+    "JointNeighborDecoder": _check_joint,
+    "BlendDecoder": _check_blend,
+    "TreeReranker": _check_trees,
+}
