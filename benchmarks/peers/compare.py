@@ -40,6 +40,7 @@ CONTROLS = {
 SYSTEMS = (*PEERS, "fast", "accurate", *CONTROLS)
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 COSTS = {"train_s": "train s", "predict_s": "predict s", "peak_mb": "peak MiB", "model_mb": "model MiB"}
+PROCESSOR = ("train_cpu_s", "predict_cpu_s")
 WORKER = Path(__file__).with_name("worker.py")
 
 
@@ -121,7 +122,10 @@ def as_rows(folder: Path) -> list[dict[str, Any]]:
     for path in sorted(folder.glob("*.json")):
         result = json.loads(path.read_text())
         system = result["system"]
-        row = {key: result.get(key) for key in ("dataset", "system", "run", "threads", *COSTS, "warm_up_s", "error")}
+        row = {
+            key: result.get(key)
+            for key in ("dataset", "system", "run", "threads", *COSTS, *PROCESSOR, "warm_up_s", "error")
+        }
         row["specification"] = PEERS[system].package if system in PEERS else CONTROLS.get(system, system)
         rows.append(row | {name: 100 * value for name, value in result.get("metrics", {}).items()})
     return rows

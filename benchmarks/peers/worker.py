@@ -43,6 +43,8 @@ def measure(options: dict[str, Any]) -> dict[str, Any]:
         "warm_up_s": clock.seconds("warm-up"),
         "train_s": clock.seconds("train"),
         "predict_s": clock.seconds("predict"),
+        "train_cpu_s": clock.processor_seconds("train"),
+        "predict_cpu_s": clock.processor_seconds("predict"),
         "peak_mb": clock.peak_mb(),
         "model_mb": model_bytes / 2**20,
         "stages": clock.as_json(),

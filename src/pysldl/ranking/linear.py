@@ -31,7 +31,7 @@ from pysldl.ranking.penalty import choose_penalty
 __all__ = ["LinearRanker"]
 
 VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.0)  # the last: nearly the votes alone
-TRIAL_POWERS = (0.0, 0.15, 0.4, 1.0)
+TRIAL_POWERS, TRIAL_TOL = (0.0, 0.15, 0.4, 1.0), 3.0
 FAINTEST_VOTE = 1e-3
 CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
 REFIT_BELOW = 20_000
@@ -234,7 +234,7 @@ class LinearRanker(LightEstimator):
                 C=C,
                 positive_weight=costs,
                 max_epochs=self.max_epochs,
-                tol=self.tol,
+                tol=TRIAL_TOL * self.tol,
                 min_weight=self.min_weight,
             )[:2]
             return W, bias

@@ -1,0 +1,46 @@
+"""The ranker's penalty is chosen on held-out rows, at a cost that does not grow with the data."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pysldl.backend.label_problems import LabelProblems
+from pysldl.ranking.penalty import TRIED, choose_penalty, some_problems
+
+
+def problems_of(sizes):
+    return LabelProblems(np.concatenate([[0], np.cumsum(sizes)]), np.arange(sum(sizes), dtype=np.int32))
+
+
+def test_few_rows_are_all_taken_and_many_by_every_nth_label():
+    problems = problems_of([4, 3, 2, 1])
+    assert some_problems(problems, 10) is problems
+    half = some_problems(problems, 5)
+    assert np.diff(half.indptr).tolist() == [0, 3, 0, 1] and half.rows.tolist() == [4, 5, 6, 9]
+
+
+@pytest.mark.parametrize("best", TRIED)
+def test_the_penalty_that_ranks_held_out_rows_best_is_taken(best):
+    """Weights are right only for the best C, and the nearer to it the more rows are right."""
+    n = 30
+    X = sparse.csr_array(np.eye(n, dtype=np.float32))
+    Y = sparse.csr_array((np.ones(n), (np.arange(n), np.arange(n) % 2)), shape=(n, 2))
+    labels = np.tile(np.arange(2, dtype=np.int32), (n, 1))
+    tried = []
+
+    def solve(problems, C):
+        tried.append(C)
+        n_right = n - 10 * abs(TRIED.index(C) - TRIED.index(best))
+        W = np.where(Y.toarray().T > 0, 1.0, 0.0)
+        W[:, n_right:] = 1 - W[:, n_right:]
+        return sparse.csr_array(W.astype(np.float32)), np.zeros(2, dtype=np.float32)
+
+    found = choose_penalty(X, Y, problems_of([n, n]), solve, np.arange(n), labels, lambda linear: [linear])
+    assert found == best
+    assert tried == list(TRIED[: min(TRIED.index(best) + 2, len(TRIED))])
+
+
+def test_without_labels_nothing_is_tried():
+    X, Y = sparse.csr_array(np.eye(4, dtype=np.float32)), sparse.csr_array((4, 2))
+    held = np.array([0])
+    assert choose_penalty(X, Y, problems_of([2, 2]), None, held, np.zeros((1, 1), np.int32), None) == TRIED[0]
