@@ -5,11 +5,13 @@ Needs the extra ``dask``: ``pip install "pysldl[dask]"``.
 
 from pysldl._utils.lazy_import import lazy_exports
 
-__all__ = ["connect"]
+__all__ = ["DaskSLDLClassifier", "connect", "read_parts"]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
+        "DaskSLDLClassifier": "pysldl.dask.classifier",
         "connect": "pysldl.dask.cluster",
+        "read_parts": "pysldl.dask.parts",
     },
 )

@@ -13,7 +13,7 @@ from pysldl.backend.workspace import Workspace
 from pysldl.dask.cluster import clear_errors, n_workers
 from pysldl.dask.transport import dumps, loads, new_array, release_pages
 
-__all__ = ["DaskWorkspace"]
+__all__ = ["DaskWorkspace", "release_when_large", "unpacked"]
 
 SHARDS_PER_WORKER = 4
 MOST_RESIDENT = 0.5  # of a worker's budget, before it gives mapped pages back
@@ -60,31 +60,44 @@ class DaskWorkspace(Workspace):
             ]
             return [loads(data) for data in self.gather(stage, futures)]
 
-    def gather(self, stage: str, futures: list[Any]) -> list[Any]:
-        """Results of tasks in their order, with a report after each; the first error is raised."""
+    def gather(self, stage: str, futures: list[Any], *, results: bool = True) -> list[Any]:
+        """Results of tasks in their order, with a report after each; the first error is raised.
+
+        Without ``results`` they stay where they are.
+        """
         from distributed import as_completed
 
-        results: dict[str, Any] = {}
+        found: dict[str, Any] = {}
         try:
-            for done, (future, result) in enumerate(as_completed(futures, with_results=True), start=1):
-                results[future.key] = result
+            for done, future in enumerate(as_completed(futures, loop=self.client.loop), start=1):
+                if not results and future.status == "finished":
+                    found[future.key] = None
+                else:
+                    found[future.key] = future.result()
                 if self.progress is not None:
                     self.progress(Progress(stage, done, len(futures)))
         except BaseException:
             self.client.cancel(futures, force=True)
             raise
-        return [results[future.key] for future in futures]
+        return [found[future.key] for future in futures]
+
+
+def unpacked(token: str, payload: bytes) -> Any:
+    """What the tasks of a stage share, unpacked once by each worker; that of the stage before is forgotten."""
+    found = _unpacked.get(token)
+    if found is None:
+        _unpacked.clear()
+        found = _unpacked[token] = loads(payload)
+    return found
 
 
 def _run(function: Callable[..., Any], part: Any, payload: bytes, token: str, folder: str) -> bytes:
     """One part, on a worker."""
     from distributed import get_worker
 
-    if token not in _unpacked:
-        _unpacked.clear()
-        _unpacked[token] = loads(payload)
+    shared = unpacked(token, payload)
     with at_most_threads(1):  # Dask gives every core of a worker a task
-        result = dumps(function(part, *_unpacked[token]), folder)
+        result = dumps(function(part, *shared), folder)
     release_when_large(get_worker())
     return result
 

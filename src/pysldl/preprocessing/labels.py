@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.names import name_array
+from pysldl.backend.dispatch import as_int32_indices
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import NUMBERS, as_column, column_names, is_frame, is_missing
 
@@ -128,7 +129,7 @@ def as_indicator(Y: Any, name: str = "Y") -> sparse.csr_array:
             f"{name} must hold only 0 and 1, but row {row}, column {indicator.indices[first]} is "
             f"{indicator.data[first]}. Pass ({name} > 0) if any positive number means that the label applies."
         )
-    return indicator.astype(np.float32, copy=False)
+    return as_int32_indices(indicator.astype(np.float32, copy=False))
 
 
 def indicator_of_names(rows: Iterable[Iterable[str]], names: NDArray[Any]) -> sparse.csr_array:
@@ -145,7 +146,8 @@ def indicator_of_names(rows: Iterable[Iterable[str]], names: NDArray[Any]) -> sp
             ) from None
         indptr.append(len(indices))
     data = np.ones(len(indices), dtype=np.float32)
-    return sparse.csr_array((data, np.array(indices, np.int32), np.array(indptr)), shape=(len(indptr) - 1, len(names)))
+    shape = (len(indptr) - 1, len(names))
+    return as_int32_indices(sparse.csr_array((data, np.array(indices, np.int32), np.array(indptr)), shape=shape))
 
 
 def check_label_names(names: Sequence[str] | NDArray[Any], n_labels: int | None = None) -> NDArray[Any]:

@@ -1,0 +1,11 @@
+import pytest
+
+
+@pytest.fixture(scope="session")
+def client():
+    """Two real worker processes, reached by TCP, for all tests that do them no harm."""
+    pytest.importorskip("distributed")
+    from pysldl.dask import connect
+
+    with connect("local", workers=2, worker_memory="2 GB") as client:
+        yield client
