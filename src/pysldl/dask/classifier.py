@@ -255,7 +255,7 @@ class DaskSLDLClassifier(BaseEstimator):
 
 def ask_block(block: Block, folder: str, method: str, arguments: dict[str, Any]) -> Any:
     """Ask the model in a folder, which each process maps once, for one block."""
-    model = model_of(folder, Path(folder, "manifest.json").stat().st_mtime_ns)
+    model = model_of(folder)
     try:
         with at_most_threads(1):
             answer = getattr(model, method)(block.X, **arguments)
@@ -266,8 +266,8 @@ def ask_block(block: Block, folder: str, method: str, arguments: dict[str, Any])
 
 
 @lru_cache(maxsize=1)
-def model_of(folder: str, when: int) -> Any:
-    """Return the model of a folder, mapped; ``when`` it was written tells it from one that took its place."""
+def model_of(folder: str) -> Any:
+    """Return the model of a folder, mapped. No other model may take its place as long as it is asked."""
     return load_model(folder, verify=False)
 
 

@@ -222,7 +222,7 @@ def _merge(found: Sequence[Survey]) -> Survey:
 def _names_of(found: Survey, label_names: Sequence[str] | None) -> NDArray[Any]:
     """What the columns of the indicator are called, as :func:`~pysldl.preprocessing.labels.encode_labels` says."""
     if label_names is None:
-        return name_array(map(str, range(found.n_labels)) if found.label_names is None else found.label_names)
+        return name_array(range(found.n_labels) if found.label_names is None else found.label_names)
     if found.label_names is None:
         return check_label_names(label_names, found.n_labels)
     given = check_label_names(label_names)
