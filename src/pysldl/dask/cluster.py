@@ -86,7 +86,7 @@ def connect(
             threads_per_worker=1,
             processes=True,
             memory_limit=limit,
-            dashboard_address=None,
+            dashboard_address=":0",
             local_directory=folder,
             silence_logs=50,
             protocol="tcp://",
