@@ -66,11 +66,12 @@ def announce(stage: str) -> None:
 def stage_bars() -> Iterator[ProgressCallback]:
     """A callback that draws a bar for every stage of a fit; nothing where standard error is no terminal."""
     from rich.console import Console  # not above: a service that shows no bars would wait for it
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     screen = Console(stderr=True)
-    columns = (TextColumn("{task.description:>11}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description:>11}"), BarColumn(), MofNCompleteColumn(), *times)
     tasks: dict[str, Any] = {}
     loss_column = TextColumn("{task.fields[loss]}")
     silent = not (screen.is_terminal or screen.is_jupyter)

@@ -1,12 +1,14 @@
 """Where a fit keeps what grows with the rows, and who does the work that can be cut into parts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Workspace", "row_parts"]
+__all__ = ["Workspace", "current_workspace", "row_parts", "use_workspace"]
 
 T = TypeVar("T")
 
@@ -56,6 +58,30 @@ class Workspace:
             Arrays, sparse matrices and estimators. Only arrays of :meth:`empty` may be written to.
         """
         return [function(part, *shared) for part in parts]
+
+
+_current: ContextVar[Workspace | None] = ContextVar("workspace", default=None)
+
+
+@contextmanager
+def use_workspace(workspace: Workspace) -> Iterator[None]:
+    """Within the block, stages do their long loops in ``workspace``."""
+    before = _current.set(workspace)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def current_workspace() -> Workspace:
+    """Return the workspace of the innermost :func:`use_workspace`; this process where there is none.
+
+    Examples
+    --------
+    >>> current_workspace().n_shards
+    1
+    """
+    return _current.get() or Workspace()
 
 
 def row_parts(n_rows: int, size: int) -> list[slice]:

@@ -115,10 +115,12 @@ def choose_rows(dataset: "Dataset", split: str | None, usual: str | None = None)
 
 @contextmanager
 def local_file(data: str) -> Iterator[Path]:
-    """The path ``data``; standard input is put into a temporary file, and errors call it by its name."""
+    """The path or pattern ``data``; standard input is put into a temporary file, and errors call it by its name."""
+    from pysldl.datasets.parquet import is_arrow_path
+
     if data != STANDARD_INPUT:
         path = Path(data)
-        if not path.exists():
+        if not path.exists() and not is_arrow_path(data):
             raise DataError(f"{data}: no such file, and no data set of that name (see: sldl datasets).")
         yield path
         return

@@ -150,11 +150,14 @@ def read_unlabeled(
 ) -> UnlabeledRows:
     """What the model should predict labels for: features, or texts, which may come without labels."""
     from pysldl.datasets.annif_corpus import is_annif_corpus, read_annif_texts
+    from pysldl.datasets.parquet import is_arrow_path
     from pysldl.datasets.text import read_texts
 
     if opened.takes_texts and split is None and is_annif_corpus(data):
         texts = read_annif_texts(data)
         return UnlabeledRows(texts.texts, texts.ids, None)
+    if split is None and is_arrow_path(data):
+        return _read_parts(opened, data, reading)
     is_file = data == STANDARD_INPUT or Path(data).is_file()
     if opened.takes_texts and is_file and split is None:
         reading = reading or Reading()
@@ -163,6 +166,22 @@ def read_unlabeled(
         return UnlabeledRows(found.texts, found.ids, found.titles)
     dataset, _ = choose_rows(read_data(data, reading, n_features=opened.classifier.n_features_in_), split)
     return UnlabeledRows(opened.rows_of(dataset, features), dataset.ids, dataset.titles)
+
+
+def _read_parts(opened: Model, data: str, reading: Reading | None) -> UnlabeledRows:
+    """Rows of Parquet or Arrow files, which may come without labels."""
+    from pysldl.datasets.parquet import Columns, list_parts, read_part
+
+    options = (reading or Reading()).options()
+    columns = Columns(**{name: str(options[name]) for name in Columns._fields if name in options})
+    width = None if opened.takes_texts else opened.classifier.n_features_in_
+    parts = [read_part(part, columns, labels=False, n_features=width) for part in list_parts(data)]
+    if any((part.texts is None) == opened.takes_texts for part in parts):
+        needed = "texts" if opened.takes_texts else "features"
+        raise DataError(f"{data}: {opened.path} was fitted on {needed}, of which there are none here.")
+    if opened.takes_texts:
+        return UnlabeledRows([text for part in parts for text in part.texts or []], None, None)
+    return UnlabeledRows(sparse.vstack([part.X for part in parts], format="csr"), None, None)
 
 
 def _text_options(reading: Reading, data: str) -> dict[str, Any]:

@@ -1,10 +1,14 @@
 """`sldl evaluate`: how good a model is on labeled rows."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from pysldl.cli._dask import Cluster
 from pysldl.cli._input import Data, Reading, choose_rows, parse_cutoffs, read_data
 from pysldl.cli._output import console, note, percent, print_json, table
+
+if TYPE_CHECKING:
+    from pysldl.cli._model import Model, Truth, Unseen
 
 __all__ = ["evaluate"]
 
@@ -23,6 +27,7 @@ def evaluate(
     propensity_b: float | None = None,
     features: Literal["auto", "raw", "tfidf"] = "auto",
     reading: Reading | None = None,
+    cluster: Cluster | None = None,
     json: bool = False,
 ) -> int:
     """Score the predictions of a model: P, nDCG, R, PSP and PSnDCG at k.
@@ -51,6 +56,7 @@ def evaluate(
     features : {"auto", "raw", "tfidf"}
         How to take raw term counts, as in eurlex57k and tibkat; auto does what was done in fitting.
     reading : Reading, optional
+    cluster : Cluster, optional
     json : bool
         Print one JSON object; metrics lie between 0 and 1.
     """
@@ -60,26 +66,30 @@ def evaluate(
 
     cutoffs = parse_cutoffs(ks)
     opened = open_model(model)
-    dataset = read_data(data, reading, n_features=opened.classifier.n_features_in_)
-    rows, part = choose_rows(dataset, split, usual="test")
-    truth = opened.truth_of(rows, unseen)
-    usual_a, usual_b = _usual_propensity(dataset.name)
+    if cluster is not None and cluster.dask is not None:
+        name, part = Path(data).stem.strip("*") or Path(data).parent.name, "all"
+        labels, truth = _ask_on_dask(opened, data, max(cutoffs), unseen, reading, cluster)
+    else:
+        dataset = read_data(data, reading, n_features=opened.classifier.n_features_in_)
+        rows, part = choose_rows(dataset, split, usual="test")
+        name, truth = dataset.name, opened.truth_of(rows, unseen)
+        labels, _ = opened.classifier.predict_topk(opened.rows_of(rows, features), max(cutoffs))
+    usual_a, usual_b = _usual_propensity(name)
     a = usual_a if propensity_a is None else propensity_a
     b = usual_b if propensity_b is None else propensity_b
     weights = inverse_propensity_from_counts(truth.counts, opened.n_training_rows, a, b)
-    labels, _ = opened.classifier.predict_topk(opened.rows_of(rows, features), max(cutoffs))
     never_seen = truth.counts == 0
     dropped = never_seen if unseen == "drop" else None
     metrics = score(truth.Y, labels, weights, ks=cutoffs, ignore_labels=dropped)
 
-    trained_on = opened.was_fitted_on(dataset.name, part)
+    trained_on = opened.was_fitted_on(name, part)
     if trained_on:
         note("these are the rows the model was fitted on: the figures say nothing about new rows")
     result = {
         "model": str(model),
-        "data": dataset.name,
+        "data": name,
         "split": part,
-        "n_samples": rows.n_samples,
+        "n_samples": len(labels),
         "training_rows": trained_on,
         "unseen": unseen or "keep",
         "n_true_labels_unseen_in_training": int(never_seen[truth.Y.indices].sum()),
@@ -91,6 +101,24 @@ def evaluate(
     else:
         _print(result, cutoffs)
     return 0
+
+
+def _ask_on_dask(
+    opened: "Model", data: str, k: int, unseen: "Unseen | None", reading: Reading | None, cluster: Cluster
+) -> "tuple[Any, Truth]":
+    """The k best labels of all rows of files, and the true ones, both found by the workers part by part."""
+    import numpy as np
+
+    from pysldl._utils.progress import stage_bars
+    from pysldl.cli._dask import evaluated_parts, open_parts
+    from pysldl.cli._model import Truth
+
+    parts = open_parts(data, reading)
+    with cluster.client() as client, stage_bars() as bars:
+        labels, names = evaluated_parts(client, opened.path, parts, k, bars)
+    Y = opened.classifier.encode(names, unseen=unseen or "error")
+    counts = opened.classifier.label_counts_
+    return labels, Truth(Y, np.pad(counts, (0, Y.shape[1] - len(counts))))
 
 
 def _print(result: dict[str, Any], cutoffs: tuple[int, ...]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from pysldl._utils.progress import stage_bars
+from pysldl.cli._dask import Cluster, would_not_fit
 from pysldl.cli._input import Data, Reading, choose_rows, read_data
 from pysldl.cli._output import console, facts, note, print_json
 from pysldl.exceptions import DataError
@@ -35,6 +36,7 @@ def fit(
     language: str | None = None,
     match_names: bool = False,
     reading: Reading | None = None,
+    cluster: Cluster | None = None,
     json: bool = False,
 ) -> int:
     """Fit a model and write its folder.
@@ -79,6 +81,7 @@ def fit(
     match_names : bool
         Learn how often a label applies where its name occurs in the text, for `sldl predict --match-names`.
     reading : Reading, optional
+    cluster : Cluster, optional
     json : bool
         Print one JSON object.
     """
@@ -87,6 +90,11 @@ def fit(
     from pysldl.persistence import save_model
 
     _check_target(model, overwrite)
+    cluster = cluster or Cluster()
+    if cluster.dask is not None or would_not_fit(data):
+        if split is not None or keep_examples or vocabulary is not None:
+            raise DataError("--dask: takes all rows, and neither --split, --keep-examples nor --vocabulary.")
+        return _fit_on_dask(data, model, (preset, set_ or [], seed, memory_limit), overwrite, reading, cluster, json)
     dataset = read_data(data, reading)
     weighted = features == "tfidf" or (features == "auto" and dataset.idf is not None)
     rows, part = choose_rows(dataset.tfidf() if weighted else dataset, split, usual="train")
@@ -130,6 +138,57 @@ def fit(
         print_json(result)
     else:
         console().print(facts({name: value for name, value in result.items() if name != "memory_bytes"}))
+    return 0
+
+
+def _fit_on_dask(
+    data: str,
+    model: Path,
+    settings: tuple[str, list[str], int, str | None],
+    overwrite: bool,
+    reading: Reading | None,
+    cluster: Cluster,
+    json: bool,
+) -> int:
+    """Fit to parts of files on a cluster."""
+    from pysldl import SLDLClassifier
+    from pysldl.cli._dask import open_parts
+    from pysldl.dask import DaskSLDLClassifier
+    from pysldl.persistence import save_model
+
+    preset, changed, seed, memory_limit = settings
+    parts = open_parts(data, reading)
+    classifier = _make(preset, changed, False, seed, memory_limit)
+    if not isinstance(classifier, SLDLClassifier):
+        raise DataError(f"--dask: {preset} is fitted in the memory of one machine; choose a preset of SLDL.")
+    where = "this machine" if cluster.dask in (None, "local") else cluster.dask
+    note(f"{parts.n_rows} rows in {len(parts)} parts, on {where}")
+    started = time.perf_counter()
+    with cluster.client() as client, stage_bars() as bars:
+        far = DaskSLDLClassifier(classifier.set_params(progress=bars), client, scratch=cluster.scratch).fit(parts)
+    fitted = far.to_local()
+    about = {
+        "data": Path(data).stem.strip("*") or Path(data).parent.name,
+        "split": "all",
+        "n_samples": fitted.n_samples_,
+        "features": "raw" if fitted.vectorizer_ is None else "texts",
+        "preset": preset,
+        "set": changed,
+    }
+    save_model(fitted, model, extra=about, overwrite=overwrite)
+    result = {
+        "model": str(model),
+        **about,
+        "n_features": fitted.n_features_in_,
+        "n_labels": len(fitted.label_names_),
+        "parts": len(parts),
+        "seconds": round(time.perf_counter() - started, 3),
+        **_learned(fitted),
+    }
+    if json:
+        print_json(result)
+    else:
+        console().print(facts(result))
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
+from pysldl.cli._dask import Cluster
 from pysldl.cli._input import STANDARD_INPUT, Data, Reading
 from pysldl.cli._output import console, print_json
 from pysldl.exceptions import DataError, MissingDependencyError
@@ -15,7 +16,7 @@ from pysldl.exceptions import DataError, MissingDependencyError
 if TYPE_CHECKING:
     from pysldl.cli._model import Model, UnlabeledRows
 
-__all__ = ["predict"]
+__all__ = ["Row", "predict", "write_parquet_rows"]
 
 USUAL_K = 5
 K_WITH_THRESHOLD = 100
@@ -51,6 +52,7 @@ def predict(
     split: str | None = None,
     features: Literal["auto", "raw", "tfidf"] = "auto",
     reading: Reading | None = None,
+    cluster: Cluster | None = None,
     json: bool = False,
 ) -> int:
     """Predict the labels of every row, by name, best first.
@@ -84,7 +86,8 @@ def predict(
     match_names : bool
         Also consider labels whose names occur in the text; the model must have been fitted with --match-names.
     out : Path, optional
-        File to write, atomically. Default: standard output.
+        File to write, atomically. Default: standard output. With --dask a folder, which gets a Parquet file for every
+        part of the data; the same command goes on where it was stopped.
     format : {"jsonl", "csv", "tsv", "parquet", "xc"}, optional
         A JSON object a row; a table of row, rank, label and score, with commas or tabs; Parquet, with lists of labels
         and scores; or the repository's score file, with columns in place of names. Default: by the suffix of --out
@@ -94,11 +97,14 @@ def predict(
     features : {"auto", "raw", "tfidf"}
         How to take raw term counts; auto does what was done in fitting.
     reading : Reading, optional
+    cluster : Cluster, optional
     json : bool
         Print one JSON object: the predictions, or with --out a summary.
     """
     from pysldl.cli._model import open_model, read_unlabeled
 
+    if cluster is not None and cluster.dask is not None:
+        return _predict_on_dask(model, data, k, threshold, proba, out, split, reading, cluster, json)
     written_as = format or _format_of(out)
     if written_as == "parquet" and out is None:
         raise DataError("--format parquet: a table of bytes, which needs a file: give --out FILE.")
@@ -129,12 +135,44 @@ def predict(
     return 0
 
 
+def _predict_on_dask(
+    model: Path,
+    data: str,
+    k: int | None,
+    threshold: float | Literal["learned"] | None,
+    proba: bool,
+    out: Path | None,
+    split: str | None,
+    reading: Reading | None,
+    cluster: Cluster,
+    json: bool,
+) -> int:
+    from pysldl._utils.progress import stage_bars
+    from pysldl.cli._dask import open_parts, predict_parts
+    from pysldl.cli._model import open_model
+
+    if out is None or split is not None:
+        raise DataError("--dask: predictions of parts need --out FOLDER, and are made for all rows, without --split.")
+    opened = open_model(model)
+    limit = k if k is not None else USUAL_K if threshold is None else K_WITH_THRESHOLD
+    settings = {"k": limit, "threshold": _threshold(opened, threshold, proba), "proba": proba}
+    parts = open_parts(data, reading)
+    with cluster.client() as client, stage_bars() as bars:
+        counts = predict_parts(client, model, parts, out, settings, bars)
+    if json:
+        print_json({"model": str(model), "out": str(out), "format": "parquet", **counts})
+    else:
+        there = f", {counts['parts_there']} were there" if counts["parts_there"] else ""
+        console().print(f"wrote {out}: {counts['parts']} parts{there}", markup=False, soft_wrap=True)
+    return 0
+
+
 def _write(out: Path, written_as: str, rows: list[Row], kind: str, n_labels: int) -> None:
     from pysldl._utils.files import open_atomic
 
     with open_atomic(out) as stream:
         if written_as == "parquet":
-            _write_parquet(stream, rows, kind)
+            write_parquet_rows(stream, rows, kind)
         else:
             stream.writelines(line.encode() for line in _LINES[written_as](rows, kind, n_labels))
 
@@ -213,7 +251,8 @@ def _tsv_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
     return _csv_lines(rows, kind, n_labels, "\t")
 
 
-def _write_parquet(stream: BinaryIO, rows: list[Row], kind: str) -> None:
+def write_parquet_rows(stream: BinaryIO, rows: list[Row], kind: str) -> None:
+    """Write predictions as a Parquet table of rows with lists of labels and scores."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from pysldl._utils.progress import progress_callback
+from pysldl._utils.progress import reporting
 from pysldl.backend.threads import at_most_threads
 from pysldl.dask.cluster import connect, memory_per_worker, require_dask, shared_folder
 from pysldl.dask.memory import require_worker_memory
@@ -99,8 +99,12 @@ class DaskSLDLClassifier(BaseEstimator):
         """
         estimator = make_sldl("accurate") if self.estimator is None else clone(self.estimator)
         blocks = blocks_of(X, y, text=text, label_lists=labels)
-        with self._client() as client, shared_folder(client, self.scratch) as folder:
-            workspace = DaskWorkspace(client, folder, progress_callback(estimator.progress))
+        with (
+            self._client() as client,
+            shared_folder(client, self.scratch) as folder,
+            reporting(estimator.progress) as report,
+        ):
+            workspace = DaskWorkspace(client, folder, report)
             rows = prepare_rows(
                 workspace, blocks, estimator.vectorizer, label_names=label_names, feature_names=feature_names
             )
@@ -255,7 +259,7 @@ class DaskSLDLClassifier(BaseEstimator):
 
 def ask_block(block: Block, folder: str, method: str, arguments: dict[str, Any]) -> Any:
     """Ask the model in a folder, which each process maps once, for one block."""
-    model = model_of(folder)
+    model = model_of(folder, "")
     try:
         with at_most_threads(1):
             answer = getattr(model, method)(block.X, **arguments)
@@ -266,8 +270,8 @@ def ask_block(block: Block, folder: str, method: str, arguments: dict[str, Any])
 
 
 @lru_cache(maxsize=1)
-def model_of(folder: str) -> Any:
-    """Return the model of a folder, mapped. No other model may take its place as long as it is asked."""
+def model_of(folder: str, seal: str) -> Any:
+    """Return the model of a folder, mapped once by each process; ``seal`` tells it from another in its place."""
     return load_model(folder, verify=False)
 
 

@@ -22,8 +22,9 @@ MOST_DEATHS = 10  # of workers at one task, after which it is the task's fault
 def require_dask() -> None:
     """Raise one sentence that names the extra where Dask is not installed."""
     try:
-        import dask
         import distributed  # noqa: F401
+
+        import dask
     except ImportError as error:
         raise MissingDependencyError('This needs Dask: pip install "pysldl[dask]".') from error
     del dask
@@ -51,8 +52,9 @@ def connect(
     distributed.Client
     """
     require_dask()
-    import dask
     from distributed import Client, LocalCluster
+
+    import dask
 
     present = _present_client() if where is None else None
     if present is not None:

@@ -23,7 +23,7 @@ from pysldl.backend.device import use_device
 from pysldl.backend.row_norms import l2_normalize
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.backend.topk import top_k
-from pysldl.backend.workspace import Workspace, row_parts
+from pysldl.backend.workspace import Workspace, row_parts, use_workspace
 from pysldl.decoding import NeighborDecoder
 from pysldl.decoding.base import CodedRows, Decoder
 from pysldl.embedding import GaussianLabelEmbedding
@@ -237,9 +237,10 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         return self._fit_stages(rows.X, rows.labels.Y, workspace)
 
     def _fit_stages(self, X: Any, Y: sparse.csr_array, workspace: Workspace) -> Self:
+        """Fit all stages to checked rows."""
         rng = check_random_state(self.random_state)
         calibrates = self.calibrate and self.target_kind_ != "classes"
-        with use_device(self.device), fixed_order_blas(), self._reporting():
+        with use_device(self.device), fixed_order_blas(), use_workspace(workspace), self._reporting():
             self._make_stages(X, Y, rng)
             X = self._fit_scaling(X, workspace)
             tunes = self.decoder_.needs_tuning

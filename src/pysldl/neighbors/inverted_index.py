@@ -1,5 +1,6 @@
 """Nearest neighbors by inner product of sparse rows, found through the features that they share."""
 
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -10,11 +11,14 @@ from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.half_precision import round_to_half
 from pysldl.backend.inverted_index import limit_postings, search_inverted_index, top_terms
+from pysldl.backend.workspace import Workspace, current_workspace, row_parts
 
 __all__ = ["MAX_POSTINGS", "InvertedIndex"]
 
 # Chosen with n_terms=32 by the recall of candidates on training rows: `python benchmarks/rows.py --search` measures it.
 MAX_POSTINGS = 1 << 14
+ROWS_AT_ONCE = 1 << 16  # of a block, where rows are indexed in blocks
+ENTRIES_AT_ONCE = 1 << 22  # of the index, that are joined at a time
 
 
 class InvertedIndex(LightEstimator):
@@ -56,7 +60,7 @@ class InvertedIndex(LightEstimator):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Index the rows of ``X``, of shape (n_rows, n_features)."""
-        self.postings_ = self._postings_of(X)
+        self.postings_ = _all_postings(self, X)
         self.term_counts_ = None
         return self
 
@@ -100,6 +104,51 @@ class InvertedIndex(LightEstimator):
         postings = as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
         postings.data = round_to_half(postings.data)
         return postings
+
+
+def _all_postings(index: InvertedIndex, X: Any) -> sparse.csr_array:
+    """The index of all rows: at once, or in blocks where others than this process can do them."""
+    workspace = current_workspace()
+    if workspace.n_shards == 1:
+        return index._postings_of(X)
+    blocks = workspace.map("indexing", _block_postings, row_parts(X.shape[0], ROWS_AT_ONCE), index, X)
+    return _joined_postings(workspace, blocks)
+
+
+def _block_postings(part: slice, index: InvertedIndex, X: Any) -> sparse.csr_array:
+    """Some rows, indexed on their own."""
+    return index._postings_of(X[part])
+
+
+def _joined_postings(workspace: Workspace, blocks: list[sparse.csr_array]) -> sparse.csr_array:
+    """Postings of blocks of rows side by side, without all of them in memory."""
+    n_features, n_rows = blocks[0].shape[0], sum(block.shape[1] for block in blocks)
+    counts = np.zeros(n_features, dtype=np.int64)
+    for block in blocks:
+        counts += np.diff(block.indptr)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    n_entries = int(ends[-1])
+    index_type = np.int32 if max(n_entries, n_features, n_rows) < np.iinfo(np.int32).max else np.int64
+    indices, data = workspace.empty(n_entries, index_type), workspace.empty(n_entries, blocks[0].dtype)
+    cuts = np.unique(np.searchsorted(ends, np.arange(0, n_entries, ENTRIES_AT_ONCE), side="right") - 1)
+    parts = [slice(int(a), int(b)) for a, b in pairwise([*cuts.tolist(), n_features])]
+    workspace.map("indexing", _put_postings, parts, blocks, ends, indices, data)
+    joined = sparse.csr_array((n_features, n_rows), dtype=data.dtype)
+    joined.data, joined.indices, joined.indptr = data, indices, ends.astype(index_type)
+    return joined
+
+
+def _put_postings(
+    part: slice,
+    blocks: list[sparse.csr_array],
+    ends: NDArray[np.int64],
+    indices: NDArray[Any],
+    data: NDArray[Any],
+) -> None:
+    """Join the postings of some features."""
+    joined = sparse.hstack([block[part] for block in blocks], format="csr")
+    places = slice(int(ends[part.start]), int(ends[part.stop]))
+    indices[places], data[places] = joined.indices, joined.data
 
 
 def _float32(X: Any) -> sparse.csr_array:

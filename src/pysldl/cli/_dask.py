@@ -1,0 +1,238 @@
+"""Commands on a Dask cluster: rows of Parquet or Arrow files, read part by part by the workers."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from pysldl.cli._input import Reading
+from pysldl.exceptions import DataError
+
+if TYPE_CHECKING:
+    from pysldl._utils.progress import ProgressCallback
+    from pysldl.dask.parts import Parts
+    from pysldl.datasets.parquet import Part
+
+__all__ = ["Cluster", "evaluated_parts", "open_parts", "predict_parts", "would_not_fit"]
+
+SETTINGS = "_predictions.json"  # of a folder of predictions; readers of parts leave out names with an underscore
+BYTES_IN_MEMORY = 6  # that a byte of a Parquet file becomes in a local fit, about
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Cluster:
+    """Where to work on Parquet and Arrow files part by part.
+
+    Parameters
+    ----------
+    dask : str, optional
+        local, processes of this machine; or the address of a scheduler, such as tcp://10.0.0.1:8786.
+    workers : int, optional
+        Of a local cluster. Default: one for each core.
+    worker_memory : str, optional
+        Of each of them, for example "2 GB". Default: an equal part of most of what is free.
+    scratch : Path, optional
+        Folder for large arrays, on a disk that all workers see. Default: that of temporary files.
+    """
+
+    dask: Annotated[str | None, Parameter(name="--dask")] = None
+    workers: int | None = None
+    worker_memory: str | None = None
+    scratch: Path | None = None
+
+    @contextmanager
+    def client(self) -> Iterator[Any]:
+        """A client of the cluster."""
+        from pysldl.dask import connect
+
+        with connect(self.dask or "local", workers=self.workers, worker_memory=self.worker_memory) as client:
+            yield client
+
+
+def open_parts(data: str, reading: Reading | None, *, n_features: int | None = None) -> "Parts":
+    """The parts of files, with the columns that the options name."""
+    from pysldl.dask.parts import read_parts
+    from pysldl.datasets.parquet import is_arrow_path
+
+    if not is_arrow_path(data):
+        raise DataError(f"--dask: {data} is no Parquet or Arrow file, nor a folder or pattern of them.")
+    options = (reading or Reading()).options()
+    known = ("text", "labels", "indices", "values", "n_features")
+    for name in options:
+        if name not in known:
+            raise DataError(f"--read {name}: Parquet and Arrow files take {', '.join(known)}.")
+    if n_features is not None:
+        options.setdefault("n_features", n_features)
+    return read_parts(data, **options)
+
+
+def would_not_fit(data: str) -> bool:
+    """Whether files are so large that a fit in the memory of this machine would fail."""
+    from pysldl._utils.memory import available_memory
+    from pysldl.datasets.parquet import is_arrow_path, list_parts
+
+    free = available_memory()
+    if free is None or not is_arrow_path(data):
+        return False
+    files = {part.path for part in list_parts(data)}
+    return BYTES_IN_MEMORY * sum(os.path.getsize(path) for path in files) > free  # noqa: PTH202
+
+
+def predict_parts(
+    client: Any,
+    model: Path,
+    parts: "Parts",
+    out: Path,
+    settings: dict[str, Any],
+    progress: "ProgressCallback | None",
+) -> dict[str, int]:
+    """Write the predictions of every part into a file of its own; parts that are there already are left as they are.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    model : Path
+    parts : Parts
+    out : Path
+        Folder. It remembers model, data and settings, and is not continued with others.
+    settings : dict
+        Arguments of :func:`predict_part` beside the part.
+    progress : callable, optional
+
+    Returns
+    -------
+    dict
+        Numbers of parts, of those that were there, of rows and of labels.
+    """
+    from pysldl._utils.progress import Progress
+    from pysldl.dask.cluster import clear_errors
+    from pysldl.persistence import read_manifest
+
+    seal = hashlib.sha256(json.dumps(sorted((k, v.sha256) for k, v in read_manifest(model).files.items())).encode())
+    about = {"model": seal.hexdigest(), "parts": [list(part) for part in parts.parts], **settings}
+    _claim(out, about)
+    todo = [number for number in range(len(parts)) if not _target(out, number).exists()]
+    places = (str(Path(model).resolve()), seal.hexdigest(), str(out.resolve()))
+    ask = partial(predict_part, *places, parts.columns, settings)
+    counts = {"parts": len(parts), "parts_there": len(parts) - len(todo), "rows": 0, "labels": 0}
+    with clear_errors(client, "predict"):
+        from distributed import as_completed
+
+        futures = [
+            client.submit(ask, number, parts.parts[number], _first_row(parts, number), pure=False) for number in todo
+        ]
+        for done, future in enumerate(as_completed(futures, loop=client.loop), start=1):
+            rows, labels = future.result()
+            counts["rows"] += rows
+            counts["labels"] += labels
+            if progress is not None:
+                progress(Progress("predict", done, len(todo)))
+    return counts
+
+
+def predict_part(
+    model: str, seal: str, out: str, columns: Any, settings: dict[str, Any], number: int, part: "Part", first_row: int
+) -> tuple[int, int]:
+    """Predict for one part and write its file, whole or not at all; returns numbers of rows and labels."""
+    from pysldl._utils.files import open_atomic
+    from pysldl.backend.threads import at_most_threads
+    from pysldl.cli.predict import Row, write_parquet_rows
+    from pysldl.dask.classifier import model_of
+    from pysldl.datasets.parquet import read_part
+
+    classifier = model_of(model, seal)
+    rows = read_part(part, columns, labels=False, n_features=_width(classifier))
+    try:
+        with at_most_threads(1):
+            labels, scores = classifier.predict_topk(
+                rows.X if rows.texts is None else rows.texts, settings["k"], proba=settings["proba"]
+            )
+    except DataError as error:
+        raise DataError(f"{part}: {error}") from error
+    kept = (labels >= 0) & (scores >= settings["threshold"])
+    found = []
+    for at in range(len(labels)):
+        names = [str(name) for name in classifier.label_names_[labels[at][kept[at]]]]
+        columns_of_labels, own = labels[at][kept[at]].tolist(), scores[at][kept[at]].tolist()
+        found.append(Row(first_row + at, None, None, columns_of_labels, None, names, own))
+    with open_atomic(_target(Path(out), number)) as stream:
+        write_parquet_rows(stream, found, "probabilities" if settings["proba"] else "scores")
+    return len(found), int(kept.sum())
+
+
+def _width(classifier: Any) -> int | None:
+    """Columns that features must have; None where the model takes texts."""
+    return classifier.n_features_in_ if classifier.vectorizer_ is None else None
+
+
+def _target(out: Path, number: int) -> Path:
+    return out / f"part-{number:05d}.parquet"
+
+
+def _first_row(parts: "Parts", number: int) -> int:
+    return sum(part.n_rows for part in parts.parts[:number])
+
+
+def _claim(out: Path, about: dict[str, Any]) -> None:
+    """Make the folder, or make sure that it holds the beginning of the same predictions."""
+    from pysldl._utils.files import write_atomically
+
+    if out.exists() and not out.is_dir():
+        raise DataError(f"--out {out}: is a file, but predictions of parts need a folder.")
+    noted = out / SETTINGS
+    if not noted.exists():
+        if out.is_dir() and any(out.iterdir()):
+            raise DataError(f"--out {out}: the folder holds other files. Choose a new one.")
+        write_atomically(noted, json.dumps(about, indent=1))
+        return
+    try:
+        before = json.loads(noted.read_text())
+    except ValueError:
+        before = None
+    if before != json.loads(json.dumps(about)):
+        raise DataError(f"--out {out}: holds predictions of another model, other data or other settings.")
+
+
+def evaluated_parts(
+    client: Any, model: Path, parts: "Parts", k: int, progress: "ProgressCallback | None"
+) -> tuple[Any, list[list[str]]]:
+    """The k best labels of all rows, (n_rows, k), and the true ones by name."""
+    import numpy as np
+    from distributed import as_completed
+
+    from pysldl._utils.progress import Progress
+    from pysldl.dask.cluster import clear_errors
+
+    ask = partial(_ask_part, str(Path(model).resolve()), parts.columns, k)
+    with clear_errors(client, "evaluate"):
+        futures = [client.submit(ask, part, pure=False) for part in parts.parts]
+        for done, future in enumerate(as_completed(futures, loop=client.loop), start=1):
+            if future.status == "error":
+                future.result()
+            if progress is not None:
+                progress(Progress("evaluate", done, len(futures)))
+        found = client.gather(futures)
+    return np.concatenate([labels for labels, _ in found]), [row for _, rows in found for row in rows]
+
+
+def _ask_part(model: str, columns: Any, k: int, part: "Part") -> tuple[Any, list[list[str]]]:
+    from pysldl.backend.threads import at_most_threads
+    from pysldl.dask.classifier import model_of
+    from pysldl.datasets.parquet import read_part
+
+    classifier = model_of(model, "")
+    rows = read_part(part, columns, n_features=_width(classifier))
+    try:
+        with at_most_threads(1):
+            labels, _ = classifier.predict_topk(rows.X if rows.texts is None else rows.texts, k)
+    except DataError as error:
+        raise DataError(f"{part}: {error}") from error
+    return labels.astype("int32"), rows.labels or []
