@@ -155,7 +155,8 @@ def _predict_on_dask(
         raise DataError("--dask: predictions of parts need --out FOLDER, and are made for all rows, without --split.")
     opened = open_model(model)
     limit = k if k is not None else USUAL_K if threshold is None else K_WITH_THRESHOLD
-    settings = {"k": limit, "threshold": _threshold(opened, threshold, proba), "proba": proba}
+    cut = float("-inf") if threshold is None else _threshold(opened, threshold, proba)
+    settings = {"k": limit, "threshold": cut, "proba": proba}
     parts = open_parts(data, reading)
     with cluster.client() as client, stage_bars() as bars:
         counts = predict_parts(client, model, parts, out, settings, bars)

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
@@ -125,7 +126,7 @@ def shared_folder(client: Any, scratch: str | os.PathLike[str] | None = None) ->
     with tempfile.TemporaryDirectory(prefix="pysldl-fit-", dir=scratch, ignore_cleanup_errors=True) as folder:
         Path(folder, "seen").touch()
         with clear_errors(client, "start"):
-            seen = client.run(_sees, folder)
+            seen = run_everywhere(client, _sees, folder)
         blind = [address for address, found in seen.items() if not found]
         if blind:
             raise ClusterError(
@@ -162,6 +163,18 @@ def clear_errors(client: Any, stage: str) -> Iterator[None]:
         raise
 
 
+def run_everywhere(client: Any, function: Any, *arguments: Any) -> dict[str, Any]:
+    """``function(*arguments)`` on every worker; again where one was lost meanwhile."""
+    from distributed.comm import CommClosedError
+
+    for _ in range(MOST_DEATHS):
+        with suppress(CommClosedError):
+            found: dict[str, Any] = client.run(function, *arguments)
+            return found
+        time.sleep(0.5)
+    raise ClusterError("Workers of the Dask cluster are lost again and again.")
+
+
 def _present_client() -> Any:
     from distributed import default_client
 
@@ -180,7 +193,7 @@ def _check_versions(client: Any, where: str) -> None:
     from pysldl import __version__
 
     try:
-        found = client.run(_library_version)
+        found = run_everywhere(client, _library_version)
     except Exception as error:
         raise ClusterError(
             f"{where}: its workers cannot run pysldl ({_said(error)}). Install pysldl {__version__} with the same "

@@ -98,12 +98,16 @@ class InvertedIndex(LightEstimator):
         return np.asarray(indptr[terms + 1] - indptr[terms] if known is None else known[terms])
 
     def _postings_of(self, X: Any) -> sparse.csr_array:
+        postings = self._transposed(X)
+        postings.data = round_to_half(postings.data)
+        return postings
+
+    def _transposed(self, X: Any) -> sparse.csr_array:
+        """The heaviest terms of rows, by term."""
         rows = _float32(X)
         if self.index_terms is not None:
             rows = top_terms(rows, self.index_terms)
-        postings = as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
-        postings.data = round_to_half(postings.data)
-        return postings
+        return as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
 
 
 def _all_postings(index: InvertedIndex, X: Any) -> sparse.csr_array:
@@ -116,8 +120,8 @@ def _all_postings(index: InvertedIndex, X: Any) -> sparse.csr_array:
 
 
 def _block_postings(part: slice, index: InvertedIndex, X: Any) -> sparse.csr_array:
-    """Some rows, indexed on their own."""
-    return index._postings_of(X[part])
+    """Some rows, indexed on their own; whether all values can be rounded is known when all rows are."""
+    return index._transposed(X[part])
 
 
 def _joined_postings(workspace: Workspace, blocks: list[sparse.csr_array]) -> sparse.csr_array:
@@ -133,6 +137,8 @@ def _joined_postings(workspace: Workspace, blocks: list[sparse.csr_array]) -> sp
     cuts = np.unique(np.searchsorted(ends, np.arange(0, n_entries, ENTRIES_AT_ONCE), side="right") - 1)
     parts = [slice(int(a), int(b)) for a, b in pairwise([*cuts.tolist(), n_features])]
     workspace.map("indexing", _put_postings, parts, blocks, ends, indices, data)
+    if all(workspace.map("indexing", _fits_half, row_parts(n_entries, ENTRIES_AT_ONCE), data)):
+        workspace.map("indexing", _round_part, row_parts(n_entries, ENTRIES_AT_ONCE), data)
     joined = sparse.csr_array((n_features, n_rows), dtype=data.dtype)
     joined.data, joined.indices, joined.indptr = data, indices, ends.astype(index_type)
     return joined
@@ -149,6 +155,15 @@ def _put_postings(
     joined = sparse.hstack([block[part] for block in blocks], format="csr")
     places = slice(int(ends[part.start]), int(ends[part.stop]))
     indices[places], data[places] = joined.indices, joined.data
+
+
+def _fits_half(part: slice, data: NDArray[np.float32]) -> bool:
+    values = data[part]
+    return round_to_half(values) is not values
+
+
+def _round_part(part: slice, data: NDArray[np.float32]) -> None:
+    data[part] = round_to_half(data[part])
 
 
 def _float32(X: Any) -> sparse.csr_array:
