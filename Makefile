@@ -26,7 +26,7 @@ WHEEL_TESTS := tests/persistence tests/inspection \
 ANNIF_TESTS := tests/annif tests/datasets tests/persistence tests/preprocessing \
   $(shell find tests -name test_concepts.py -o -name test_cli_golden_path.py -o -name test_app.py)
 
-.PHONY: help axe demo docs documents test fuzz crash test-machines test-core test-bounds test-wheel test-annif coverage lint types clean
+.PHONY: help axe demo docs documents test fuzz crash test-machines test-dask test-core test-bounds test-wheel test-annif coverage lint types clean
 
 help:                   ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -66,6 +66,9 @@ crash: $(READY)         ## writers killed at every system call, without space, a
 
 test-machines: $(READY) ## the tests and fits that depend on numbers, under other threads and processors
 	$(BIN)/python tests/machines/run.py
+
+test-dask: $(READY)     ## workers and schedulers that are killed in fits on Dask
+	$(BIN)/python -m pytest -o addopts="" tests/dask/faults.py
 
 test-core:              ## tests in an environment without any extra; those that need one skip
 	$(PYTHON) -m venv --clear $(VENVS)/core

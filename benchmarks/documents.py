@@ -14,7 +14,18 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from blocks import comparison, embedding, figures, machines, readme, reproduction, sets, speed, vocabularies
+from blocks import (
+    comparison,
+    distributed,
+    embedding,
+    figures,
+    machines,
+    readme,
+    reproduction,
+    sets,
+    speed,
+    vocabularies,
+)
 from blocks.evidence import Evidence
 from blocks.text import wrapped
 from pysldl._utils.files import write_atomically
@@ -60,6 +71,10 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "machines": machines.agreement,
     "gpu-agreement": machines.gpu_agreement,
     "embedding-digests": machines.embedding_digests,
+    "dask-equality": distributed.equality,
+    "dask-memory": distributed.memory,
+    "dask-faults": distributed.faults,
+    "dask-overhead": distributed.overhead,
     "annif-eval": vocabularies.annif_eval,
     "thesaurus": vocabularies.thesaurus,
     "names-in-texts": vocabularies.names_in_texts,

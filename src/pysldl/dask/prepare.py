@@ -79,6 +79,10 @@ def prepare_rows(
         As a local fit to all rows would make them, with arrays that lie in files.
     """
     vectorizer = default_vectorizer() if vectorizer is None else vectorizer
+    if isinstance(vectorizer, str):
+        raise DataError(
+            f"vectorizer={vectorizer!r} looks at all texts at once; on Dask give a CountVectorizer or TfidfVectorizer."
+        )
     if not is_vectorizer(vectorizer):
         raise DataError(
             f"{type(vectorizer).__name__}: on Dask texts are taken by CountVectorizer or TfidfVectorizer of "

@@ -1,0 +1,83 @@
+"""Blocks of the page on Dask: equality, memory, faults and overhead."""
+
+from blocks.evidence import Evidence
+from blocks.text import NOT_RECORDED, number, table
+
+__all__ = ["equality", "faults", "memory", "overhead"]
+
+
+def equality(evidence: Evidence) -> str:
+    """How many fits on clusters gave the model folder of the local fit."""
+    found = evidence.rows("dask_equality")
+    if not found:
+        return NOT_RECORDED
+    groups: dict[tuple[str, int, int, str], list[dict[str, object]]] = {}
+    for row in found.rows:
+        groups.setdefault((str(row["data"]), row["rows"], row["labels"], str(row["preset"])), []).append(row)
+    rows = [
+        [
+            data.rsplit("/", 1)[-1].split(".")[0],
+            f"{n_rows:,}",
+            f"{n_labels:,}",
+            f"`{preset}`",
+            ", ".join(str(value) for value in sorted({row["workers"] for row in some})),  # type: ignore[type-var]
+            ", ".join(str(value) for value in sorted({row["parts"] for row in some})),  # type: ignore[type-var]
+            f"{sum(row['same'] in (True, 'True') for row in some)} of {len(some)}",
+        ]
+        for (data, n_rows, n_labels, preset), some in groups.items()
+    ]
+    header = ["data", "rows", "labels", "preset", "workers", "parts", "same model folder"]
+    return f"{table(header, rows, left=1)}\n\n{found.source}"
+
+
+def overhead(evidence: Evidence) -> str:
+    """Time of two workers against a local fit with two threads."""
+    found = evidence.rows("dask_overhead")
+    if not found:
+        return NOT_RECORDED
+    rows = [[str(row["data"]), f"{row['rows']:,}", f"`{row['preset']}`", number(row["ratio"], 2)] for row in found.rows]
+    header = ["data", "rows", "preset", "two workers of one thread / local fit with two threads"]
+    return f"{table(header, rows, left=1)}\n\n{found.source}"
+
+
+def faults(evidence: Evidence) -> str:
+    """Fits in which a worker was killed."""
+    found = evidence.rows("dask_faults")
+    if not found:
+        return NOT_RECORDED
+    rows = [
+        [
+            str(row["data"]),
+            f"{row['rows']:,}",
+            f"`{row['preset']}`",
+            str(row["kills"]),
+            str(row["same"]),
+            *(number(row[key]) for key in ("undisturbed_s", "longest_s")),
+        ]
+        for row in found.rows
+    ]
+    header = ["data", "rows", "preset", "fits with a kill", "same model", "undisturbed s", "longest s"]
+    return f"{table(header, rows, left=1)}\n\n{found.source}"
+
+
+def memory(evidence: Evidence) -> str:
+    """Peaks of processes that fit and predict generated parts."""
+    found = evidence.rows("dask_memory")
+    if not found:
+        return NOT_RECORDED
+    keys = [f"{who}_{what}_mb" for what in ("own", "resident") for who in ("worker_0", "worker_1", "client")]
+    rows = [
+        [
+            f"`{row['preset']}`",
+            f"{row['rows']:,}",
+            f"{row['labels']:,}",
+            str(row["worker_memory"]),
+            *(str(row[key]) for key in keys),
+            *(str(row[key]) for key in ("fit_s", "predict_s")),
+        ]
+        for row in found.rows
+    ]
+    whose = ["worker 1", "worker 2", "client"]
+    header = ["preset", "rows", "labels", "a worker has", *(f"{who}, own MiB" for who in whose)]
+    header += [*(f"{who}, with files" for who in whose), "fit s", "predict s"]
+    return f"{table(header, rows, left=1)}\n\n{found.source}"

@@ -1,0 +1,270 @@
+"""Fits on Dask: the same model for any number of workers and parts, what the cluster costs, kills, and memory.
+
+    python benchmarks/dask_cluster.py equality --record
+    python benchmarks/dask_cluster.py overhead --record
+    python benchmarks/dask_cluster.py faults --record
+    python benchmarks/dask_cluster.py memory --rows 2000000 --labels 1000000 --record
+
+`equality` fits data sets locally and on clusters, and compares model folders. `overhead` compares the local fit with
+two threads and that of two workers with one thread each, one after the other in one run. `faults` kills a worker
+(SIGKILL) at a random moment of each fit and compares the models. `memory` makes Parquet parts of rows with Zipf terms,
+fits and predicts with workers of limited memory, and notes the peaks of all processes.
+"""
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from data import open_dataset
+from pysldl import make_sldl
+from pysldl.dask import DaskSLDLClassifier, connect, read_parts
+from pysldl.datasets import Dataset, write_parquet
+from pysldl.persistence import read_manifest, save_model
+from records import add_record_option, write_rows
+
+PRESETS = ("fast", "accurate")
+BOUND = 600  # seconds that a fit with a killed worker may take
+
+
+def content(folder: str | Path) -> tuple[Any, Any]:
+    """All of a model folder but when it was written."""
+    manifest = read_manifest(folder)
+    return manifest.files, manifest.tree
+
+
+def label_lists(data: Dataset) -> list[list[str]]:
+    return [data.label_names[row].tolist() for row in np.split(data.Y.indices, data.Y.indptr[1:-1])]
+
+
+def training_rows(name: str, n_rows: int | None) -> Dataset:
+    """Training rows of a data set: the first ``n_rows``, or all."""
+    data = open_dataset(name, None)
+    data = data.tfidf() if data.idf is not None else data
+    data = data.split("train") if "train" in data.splits else data
+    return data if n_rows is None or n_rows >= data.n_samples else data.subset(np.arange(n_rows))
+
+
+def fit_locally(preset: str, data: Dataset) -> Any:
+    names = label_lists(data)
+    known = sorted({name for row in names for name in row})
+    return make_sldl(preset).fit(data.texts if data.X is None else data.X, names, label_names=known)
+
+
+def equality(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """One row for each data set, preset, number of workers and of parts: whether the model folder is the local one."""
+    for name in args.data:
+        data = training_rows(name, args.rows)
+        with tempfile.TemporaryDirectory() as folder:
+            for preset in args.presets:
+                save_model(fit_locally(preset, data), Path(folder, preset))
+            for n_parts in args.parts:
+                write_parquet(data, Path(folder, f"parts-{n_parts}"), rows_per_part=-(-data.n_samples // n_parts))
+            for workers in args.workers:
+                with connect("local", workers=workers) as client:
+                    for preset, n_parts in ((preset, n) for preset in args.presets for n in args.parts):
+                        parts = read_parts(Path(folder, f"parts-{n_parts}"))
+                        far = DaskSLDLClassifier(make_sldl(preset), client).fit(parts)
+                        same = content(far.model_folder_) == content(Path(folder, preset))
+                        sizes = {"rows": data.n_samples, "labels": int((np.bincount(data.Y.indices) > 0).sum())}
+                        yield (
+                            {"data": name}
+                            | sizes
+                            | {"preset": preset, "workers": workers, "parts": n_parts, "same": same}
+                        )
+
+
+def overhead(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Seconds of local and far fits, taken in turns; the medians of their ratios."""
+    for name in args.data:
+        data = training_rows(name, args.rows)
+        with tempfile.TemporaryDirectory() as folder, connect("local", workers=2) as client:
+            write_parquet(data, Path(folder, "parts"), rows_per_part=-(-data.n_samples // 8))
+            for preset in args.presets:
+                local, far = [], []
+                for _ in range(args.repeats + 1):  # the first compiles
+                    started = time.perf_counter()
+                    fit_locally(preset, data)
+                    local.append(time.perf_counter() - started)
+                    started = time.perf_counter()
+                    DaskSLDLClassifier(make_sldl(preset), client).fit(read_parts(Path(folder, "parts")))
+                    far.append(time.perf_counter() - started)
+                ratios = sorted(b / a for a, b in zip(local[1:], far[1:], strict=True))
+                yield {"data": name, "rows": data.n_samples, "preset": preset, "ratio": ratios[len(ratios) // 2]}
+
+
+def faults(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Fits in which a worker is killed at a random moment: whether the model is the undisturbed one, and how long."""
+    chance = random.Random(args.seed)
+    for name in args.data:
+        data = training_rows(name, args.rows)
+        for preset in args.presets:
+            with tempfile.TemporaryDirectory() as folder, connect("local", workers=2) as client:
+                write_parquet(data, Path(folder, "parts"), rows_per_part=-(-data.n_samples // 8))
+                parts = read_parts(Path(folder, "parts"))
+                started = time.perf_counter()
+                whole = DaskSLDLClassifier(make_sldl(preset), client).fit(parts)
+                lasted = time.perf_counter() - started
+                same, longest = 0, 0.0
+                for _ in range(args.kills):
+                    with killing(client, chance.uniform(0.0, lasted), chance):
+                        started = time.perf_counter()
+                        again = DaskSLDLClassifier(make_sldl(preset), client).fit(parts)
+                    longest = max(longest, time.perf_counter() - started)
+                    same += content(again.model_folder_) == content(whole.model_folder_)
+                yield (
+                    {"data": name, "rows": data.n_samples, "preset": preset, "kills": args.kills, "same": same}
+                    | {"undisturbed_s": round(lasted, 1), "longest_s": round(longest, 1), "bound_s": BOUND}
+                )
+
+
+@contextmanager
+def killing(client: Any, after: float, chance: random.Random) -> Iterator[None]:
+    """Kill a worker of the cluster after so many seconds; its nanny starts another."""
+    pids = sorted(client.run(os.getpid).values())
+    timer = threading.Timer(after, lambda: os.kill(chance.choice(pids), signal.SIGKILL))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+        client.wait_for_workers(len(pids), timeout=60)
+
+
+def write_zipf_parts(folder: Path, n_rows: int, n_labels: int, n_features: int, rows_per_part: int) -> None:
+    """Rows of Zipf terms whose labels follow from their rarer terms, part by part.
+
+    A label is drawn by Zipf's law, and brings terms of its own; other terms are drawn for all rows alike.
+    """
+    folder.mkdir(parents=True)
+    for number, start in enumerate(range(0, n_rows, rows_per_part)):
+        rng = np.random.default_rng(number)
+        size = min(rows_per_part, n_rows - start)
+        labels = zipf(rng, n_labels, (size, 3))
+        common = zipf(rng, n_features, (size, 24))
+        own = (labels[:, :, None] * 7919 + rng.integers(0, 12, (size, 3, 6)) * 104729) % n_features
+        terms = np.hstack([common, own.reshape(size, -1)])
+        indptr = np.arange(0, terms.size + 1, terms.shape[1])
+        X = sparse.csr_array((np.ones(terms.size, np.float32), terms.ravel(), indptr), shape=(size, n_features))
+        X.sum_duplicates()
+        used, columns = np.unique(labels, return_inverse=True)
+        Y = sparse.csr_array(
+            (np.ones(labels.size), columns.ravel(), np.arange(0, labels.size + 1, 3)), shape=(size, len(used))
+        )
+        Y.sum_duplicates()
+        Y.data[:] = 1
+        part = Dataset("zipf", X, Y, [f"L{label:07d}" for label in used])
+        write_parquet(part, folder / f"{number:05d}.parquet")
+
+
+def zipf(rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers below ``n``, the r-th about as often as 1/r."""
+    return np.minimum(np.exp(rng.random(shape) * np.log(n)).astype(np.int64), n - 1)
+
+
+class Peaks(threading.Thread):
+    """Looks at the memory of processes ten times a second: their own, and with the pages of files."""
+
+    def __init__(self, pids: dict[str, int]) -> None:
+        super().__init__(daemon=True)
+        self.pids, self.own, self.resident = pids, dict.fromkeys(pids, 0), dict.fromkeys(pids, 0)
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.over.wait(0.1):
+            for name, pid in self.pids.items():
+                try:
+                    status = Path(f"/proc/{pid}/status").read_text()
+                except OSError:
+                    continue
+                found = {
+                    line.split(":")[0]: line.split()[1]
+                    for line in status.splitlines()
+                    if line.startswith(("Rss", "VmRSS"))
+                }
+                self.own[name] = max(self.own[name], int(found["RssAnon"]) >> 10)
+                self.resident[name] = max(self.resident[name], int(found["VmRSS"]) >> 10)
+
+
+def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Peaks of client and workers in a fit and a prediction of generated parts."""
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        parts_folder = Path(folder, "parts")
+        write_zipf_parts(parts_folder, args.rows, args.labels, args.features, args.rows_per_part)
+        for preset in args.presets:
+            with connect("local", workers=2, worker_memory=args.worker_memory) as client:
+                pids = {f"worker {n}": pid for n, pid in enumerate(sorted(client.run(os.getpid).values()))}
+                peaks = Peaks(pids | {"client": os.getpid()})
+                peaks.start()
+                started = time.perf_counter()
+                far = DaskSLDLClassifier(make_sldl(preset), client, scratch=folder).fit(read_parts(parts_folder))
+                fitted = time.perf_counter()
+                labels, _ = far.predict_topk(read_parts(parts_folder), 5)
+                total = sum(future.result() for future in client.compute([block.size for block in labels.blocks]))
+                done = time.perf_counter()
+                peaks.over.set()
+                yield (
+                    {"preset": preset, "rows": args.rows, "labels": args.labels, "worker_memory": args.worker_memory}
+                    | {
+                        "predicted": int(total) // 5,
+                        "fit_s": round(fitted - started),
+                        "predict_s": round(done - fitted),
+                    }
+                    | {f"{name.replace(' ', '_')}_own_mb": peak for name, peak in peaks.own.items()}
+                    | {f"{name.replace(' ', '_')}_resident_mb": peak for name, peak in peaks.resident.items()}
+                )
+
+
+KEYS = {
+    "equality": ("data", "preset", "workers", "parts"),
+    "overhead": ("data", "preset"),
+    "faults": ("data", "preset"),
+    "memory": ("preset", "rows", "labels"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in KEYS:
+        command = commands.add_parser(name)
+        command.add_argument("--presets", nargs="+", default=list(PRESETS))
+        add_record_option(command, f"dask_{name}.csv")
+        if name == "memory":
+            command.add_argument("--rows", type=int, default=2_000_000)
+            command.add_argument("--labels", type=int, default=1_000_000)
+            command.add_argument("--features", type=int, default=500_000)
+            command.add_argument("--rows-per-part", type=int, default=50_000)
+            command.add_argument("--worker-memory", default="1.5 GB")
+            command.add_argument("--folder", type=Path, help="where parts and arrays are written")
+        else:
+            command.add_argument("--data", nargs="+", default=["eurlex57k", "tibkat", "eurlex-text"])
+            command.add_argument("--rows", type=int, help="only the first rows of each set")
+    commands.choices["equality"].add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    commands.choices["equality"].add_argument("--parts", type=int, nargs="+", default=[1, 3, 16])
+    commands.choices["overhead"].add_argument("--repeats", type=int, default=3)
+    commands.choices["faults"].add_argument("--kills", type=int, default=20)
+    commands.choices["faults"].add_argument("--seed", type=int, default=0)
+    args = parser.parse_args(arguments)
+    failed = 0
+    for row in {"equality": equality, "overhead": overhead, "faults": faults, "memory": memory}[args.command](args):
+        print(row, flush=True)
+        failed += row.get("same") is False or ("kills" in row and row["same"] != row["kills"])
+        if args.record is not None:
+            write_rows(args.record, [row], KEYS[args.command])
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
