@@ -3,7 +3,7 @@
 from typing import Any
 
 from pysldl._utils.memory import format_bytes
-from pysldl.estimator.size_dispatch import for_size
+from pysldl.estimator.size_dispatch import ProblemSize, for_size
 from pysldl.exceptions import MemoryLimitError
 
 __all__ = ["require_worker_memory", "worker_memory"]
@@ -34,7 +34,8 @@ def worker_memory(
         By stage.
     """
     row = n_nonzeros / max(n_samples, 1)
-    width = getattr(for_size(estimator, n_samples, n_labels).ranker, "n_candidates", 0)
+    size = ProblemSize(n_samples, n_labels, n_features, n_nonzeros / max(n_samples * n_features, 1))
+    width = getattr(for_size(estimator, size).ranker, "n_candidates", 0)
     stages = {
         "encoding": int(PROCESS + (TERM_BYTES * n_features if from_texts else 0) + 48 * row * ROWS_AT_ONCE),
         "search": int(PROCESS + 12 * n_samples + HASH_OF_LABEL * n_labels + 64 * row * 4096),
