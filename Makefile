@@ -85,6 +85,7 @@ test-bounds:            ## tests with the oldest versions that pyproject.toml al
 test-wheel: $(READY)    ## build sdist and wheel, and test the installed wheel instead of the tree
 	rm -rf build/dist
 	$(BIN)/python -m build --outdir build/dist
+	$(BIN)/python .ci/sbom.py build/dist/pysldl.cdx.json
 	$(PYTHON) -m venv --clear $(VENVS)/wheel
 	$(VENVS)/wheel/bin/python -m pip install --quiet --constraint constraints.txt $(TEST_TOOLS) \
 	  "$$(ls build/dist/*.whl)[plot,fast,serve]"
