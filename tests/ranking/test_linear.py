@@ -47,7 +47,7 @@ def test_all_terms_find_the_exact_neighbors(train, test):
     decoder = FeatureNeighborDecoder(5, n_terms=10_000).fit(X, train.Y)
     _, similarities = decoder._search(Q, None, decoder.n_neighbors_)
     exact = -np.sort(-(Q @ X.T).toarray(), axis=1)[:, :5]
-    np.testing.assert_allclose(similarities, exact, atol=1e-5)
+    np.testing.assert_allclose(similarities, exact, atol=1e-3)  # postings have half precision
 
 
 def test_votes_are_shares_by_a_softmax_of_the_similarity(train, test):
@@ -56,7 +56,7 @@ def test_votes_are_shares_by_a_softmax_of_the_similarity(train, test):
     cosine = (Q @ X.T).toarray()[0]
     nearest = np.argsort(-cosine, kind="stable")[:4]
     weight = np.exp(cosine[nearest] / 0.1)
-    np.testing.assert_allclose(scores, weight @ train.Y[nearest].toarray() / weight.sum(), atol=1e-5)
+    np.testing.assert_allclose(scores, weight @ train.Y[nearest].toarray() / weight.sum(), atol=2e-3)
 
 
 def test_explanation_adds_up_to_the_ranker_s_score(accurate, test):
