@@ -116,10 +116,42 @@ def test_classifiers_are_solved_to_the_same_tolerance(against_numpy, world, prob
     if against_numpy.form == "numba":  # the same steps in the same order
         assert (plain[0] != other[0]).nnz == 0 and (plain[1] == other[1]).all()
     best = fit_squared_hinge(X, problems, min_weight=0.0, tol=1e-4, max_epochs=5000)
-    for W, bias in (plain, other):
+    for W, bias, *_ in (plain, other):
         margins, exact = X @ W.T.toarray() + bias, X @ best[0].T.toarray() + best[1]
         assert np.abs(margins - exact).max() < 2 * TOL
-        np.testing.assert_allclose(losses(X, problems, W, bias), losses(X, problems, *best), rtol=0.02, atol=1e-4)
+        np.testing.assert_allclose(losses(X, problems, W, bias), losses(X, problems, *best[:2]), rtol=0.02, atol=1e-4)
+
+
+@pytest.mark.parametrize("min_weight", [0.0, 0.2])
+def test_rows_held_out_are_scored_by_classifiers_that_have_not_seen_them(against_numpy, world, min_weight):
+    X, Y = world
+    held = np.arange(0, 300, 9)
+    carried = Y.toarray()
+    carried[:, 5] = carried[:, 6] = carried[:, 7] = 0
+    carried[held[:3], 5] = 1  # no other row has the label,
+    carried[np.setdiff1d(np.arange(300), held), 6] = 1  # every other row has it,
+    carried[held, 7] = 1  # and only rows held out are offered one
+    Y = sparse.csr_array(carried)
+    candidates = np.random.default_rng(3).permuted(np.tile(np.arange(25), (300, 1)), axis=1)[:, :15].astype(np.int32)
+    candidates[candidates == 7] = -1
+    settings = {"tol": 0.005, "max_epochs": 2000, "min_weight": min_weight}
+    problems = label_problems(candidates, Y)
+    plain, other = against_numpy(lambda: fit_squared_hinge(X, problems, held_out=held, **settings))
+    if against_numpy.form == "numba":
+        assert (plain.W != other.W).nnz == 0 and (plain.held_scores == other.held_scores).all()
+    without = fit_squared_hinge(X, label_problems(candidates, Y, left_out=held), **settings)
+    everything = fit_squared_hinge(X, problems, **settings)
+    labels = np.repeat(np.arange(25), np.diff(other.held.indptr))
+    expected = (X @ without.W.T.toarray() + without.bias)[other.held.rows, labels]
+    far = 0.05 if min_weight == 0 else 0.4  # a weight at the edge of what is kept comes or goes
+    assert np.abs(other.held_scores - expected).max() < far and np.isin(held, other.held.rows).all()
+    assert (other.held_scores[np.isin(labels, [5, 7])] == -1).all()
+    assert (other.held_scores[labels == 6] == 1).all() and (labels == 6).any()
+    difference = np.abs((other.W - everything.W).toarray())
+    assert np.where(difference >= min_weight - 0.03, 0.0, difference).max() < 0.03 or min_weight == 0
+    assert min_weight > 0 or difference.max() < 0.03
+    places = other.held.places_of(labels, other.held.rows)
+    assert (places == np.arange(len(labels))).all()
 
 
 @pytest.mark.parametrize("C", [0.3, 5.0])

@@ -9,7 +9,7 @@ from scipy import sparse
 from pysldl.backend.dispatch import primitive
 from pysldl.backend.workspace import row_parts
 
-__all__ = ["LabelProblems", "label_problems", "shard_problems"]
+__all__ = ["HeldPairs", "LabelProblems", "held_pairs", "label_problems", "shard_problems"]
 
 ROWS_AT_ONCE = 1 << 16
 
@@ -22,6 +22,34 @@ class LabelProblems(NamedTuple):
 
     indptr: NDArray[np.int64]
     rows: NDArray[np.int32]
+
+
+class HeldPairs(NamedTuple):
+    """The pairs of a label and a row held out: ``rows[indptr[l]:indptr[l + 1]]`` belong to label l, ascending.
+
+    ``is_held``, of shape (n_samples,), tells which rows they are.
+    """
+
+    is_held: NDArray[np.bool_]
+    indptr: NDArray[np.int64]
+    rows: NDArray[np.int32]
+
+    def places_of(self, labels: NDArray[np.integer], rows: NDArray[np.integer]) -> NDArray[np.intp]:
+        """Where the pairs of a label and a row stand; all of them must be there."""
+        n = len(self.is_held)
+        keys = np.repeat(np.arange(len(self.indptr) - 1) * n, np.diff(self.indptr)) + self.rows
+        return np.searchsorted(keys, labels.astype(np.int64) * n + rows)
+
+
+def held_pairs(problems: LabelProblems, n_samples: int, held_out: NDArray[np.integer] | None = None) -> HeldPairs:
+    """Those of the labels' rows that are held out: none where ``held_out`` is None."""
+    is_held = np.zeros(n_samples, dtype=np.bool_)
+    if held_out is None:
+        return HeldPairs(is_held, np.zeros_like(problems.indptr), np.zeros(0, dtype=np.int32))
+    is_held[held_out] = True
+    rows = np.where(problems.rows >= 0, problems.rows, ~problems.rows)
+    places = np.flatnonzero(is_held[rows])
+    return HeldPairs(is_held, np.searchsorted(places, problems.indptr), rows[places])
 
 
 def label_problems(

@@ -13,13 +13,22 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices, has_numba, primitive
 from pysldl.backend.half_precision import round_to_half
-from pysldl.backend.label_problems import LabelProblems
+from pysldl.backend.label_problems import HeldPairs, LabelProblems, held_pairs
 from pysldl.backend.workspace import row_parts
 
-__all__ = ["FittedLabels", "as_weights", "fit_squared_hinge", "solve_squared_hinge", "squared_hinge_memory"]
+__all__ = [
+    "FittedLabels",
+    "SquaredHinge",
+    "as_weights",
+    "fit_squared_hinge",
+    "solve_squared_hinge",
+    "squared_hinge_memory",
+]
 
 BIAS_CENTER = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
 BIAS_FREEDOM = 0.1
+# Before the rows held out join, a label may be so many tolerances away from its optimum: scores move by hundredths.
+BEFORE_HELD = 3.0
 # The NumPy form descends for many labels at once: bytes of their weights, and rows of all of them together.
 BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 22
 NORM_ROWS = 1 << 16
@@ -38,6 +47,27 @@ class FittedLabels(NamedTuple):
     converged: NDArray[np.bool_]
 
 
+class SquaredHinge(NamedTuple):
+    """Fitted classifiers.
+
+    Attributes
+    ----------
+    W : csr_array of shape (n_labels, n_features), float32
+        Rounded to half precision, in which a model stores it.
+    bias : ndarray of shape (n_labels,), float32
+        A label all of whose rows have the same sign gets no weights and that sign as bias; one without rows, -1.
+    held : HeldPairs
+        The pairs of a label and a row held out.
+    held_scores : ndarray of shape (n_pairs,), float32
+        Their scores by the classifiers of the other rows.
+    """
+
+    W: sparse.csr_array
+    bias: NDArray[np.float32]
+    held: HeldPairs
+    held_scores: NDArray[np.float32]
+
+
 def fit_squared_hinge(
     X: sparse.csr_array,
     problems: LabelProblems,
@@ -47,7 +77,8 @@ def fit_squared_hinge(
     max_epochs: int = 100,
     tol: float = 0.1,
     min_weight: float = 0.1,
-) -> tuple[sparse.csr_array, NDArray[np.float32]]:
+    held_out: NDArray[np.integer] | None = None,
+) -> SquaredHinge:
     """For every label, ``min ‖w‖²/2 + (b + 0.7)²/0.2 + C sum_i max(0, 1 - y_i (w · x_i + b))²`` over its rows.
 
     The bias is held near -0.7, and not near 0: without evidence a row does not have the label. All rows pull at the
@@ -70,13 +101,13 @@ def fit_squared_hinge(
         the projected gradient of the dual problem, ``y_i (w · x_i + b) - 1 + alpha_i / 2C``, of every row.
     min_weight : float
         Smaller weights are dropped, as nearly all are.
+    held_out : array of int, optional
+        Rows to be scored by classifiers that have not seen them. Each label is first fitted without them, their scores
+        are noted, and the fit goes on with all its rows from where it stands.
 
     Returns
     -------
-    W : csr_array of shape (n_labels, n_features), float32
-        Rounded to half precision, in which a model stores it.
-    bias : ndarray of shape (n_labels,), float32
-        A label all of whose rows have the same sign gets no weights and that sign as bias; one without rows, -1.
+    SquaredHinge
 
     Notes
     -----
@@ -89,7 +120,10 @@ def fit_squared_hinge(
         X.sum_duplicates()
     if positive_weight is None:
         positive_weight = np.ones(len(problems.indptr) - 1, dtype=np.float32)
-    W, bias, n_open = solve_squared_hinge(X, problems, C, positive_weight, max_epochs, tol, min_weight)
+    held = held_pairs(problems, X.shape[0], held_out)
+    W, bias, held_scores, n_open = solve_squared_hinge(
+        X, problems, held, C, positive_weight, max_epochs, tol, min_weight
+    )
     if n_open:
         from sklearn.exceptions import ConvergenceWarning  # not above: a model that only predicts would wait for it
 
@@ -99,7 +133,7 @@ def fit_squared_hinge(
             stacklevel=2,
         )
     W.data = round_to_half(W.data)
-    return as_int32_indices(W), bias
+    return SquaredHinge(as_int32_indices(W), bias, held, held_scores)
 
 
 def squared_hinge_memory(n_features: int) -> int:
@@ -111,18 +145,24 @@ def squared_hinge_memory(n_features: int) -> int:
 def solve_squared_hinge(
     X: sparse.csr_array,
     problems: LabelProblems,
+    held: HeldPairs,
     C: float,
     positive_weight: NDArray[np.float32],
     max_epochs: int,
     tol: float,
     min_weight: float,
-) -> tuple[sparse.csr_array, NDArray[np.float32], int]:
-    """As :func:`fit_squared_hinge`; returns weights, biases, and how many labels did not converge."""
+) -> tuple[sparse.csr_array, NDArray[np.float32], NDArray[np.float32], int]:
+    """As :func:`fit_squared_hinge`; returns weights, biases, held-out scores, and how many labels did not converge."""
     sizes = np.diff(problems.indptr)
     labels, lengths = largest_first(sizes), squared_norms(X)
+    held_scores = np.empty(len(held.rows), dtype=np.float32)
     numbers = (np.float32(C), positive_weight, max_epochs, np.float32(tol), np.float32(min_weight))
-    fitted = [_fit_batch(X, lengths, problems, some, *numbers) for some in _batches(labels, sizes, X.shape[1])]
-    return as_weights(fitted, labels, (len(sizes), X.shape[1]))
+    fitted = [
+        _fit_batch(X, lengths, problems, held, held_scores, some, *numbers)
+        for some in _batches(labels, sizes, X.shape[1])
+    ]
+    W, bias, n_open = as_weights(fitted, labels, (len(sizes), X.shape[1]))
+    return W, bias, held_scores, n_open
 
 
 def largest_first(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -174,6 +214,8 @@ def _fit_batch(
     X: sparse.csr_array,
     lengths: NDArray[np.float32],
     problems: LabelProblems,
+    held: HeldPairs,
+    held_scores: NDArray[np.float32],
     labels: NDArray[np.int64],
     C: np.float32,
     positive_weight: NDArray[np.float32],
@@ -182,57 +224,125 @@ def _fit_batch(
     min_weight: np.float32,
 ) -> FittedLabels:
     """A batch of labels side by side: each takes the steps that the compiled loop takes for it."""
-    n_labels, n_features = len(labels), X.shape[1]
-    first, m = problems.indptr[labels], np.diff(problems.indptr)[labels]
-    places = first[:, None] + np.minimum(np.arange(m.max()), m[:, None] - 1)
-    signed = problems.rows[places]
-    has = signed >= 0
-    rows, sign = np.where(has, signed, ~signed), np.where(has, np.float32(1), np.float32(-1))
-    shrink = np.where(has, (np.float32(0.5) / (C * positive_weight[labels]))[:, None], np.float32(0.5) / C)
-    n_positive = np.count_nonzero(has & (np.arange(m.max()) < m[:, None]), axis=1)
-    one_sided = (n_positive == 0) | (n_positive == m)
-    done = one_sided.copy()
+    batch = _Batch(X, lengths, problems, held, labels, C, positive_weight)
+    first_tol = np.where(batch.n_others < batch.m, np.float32(BEFORE_HELD) * tol, tol)
+    nothing_to_fit = one_sided(batch.n_positive_others, batch.n_others)
+    batch.descend(batch.n_others, batch.n_others, nothing_to_fit, max_epochs, first_tol)
+    batch.score_held(held, held_scores, min_weight)
+    active = batch.first_those_with_a_say()
+    again = one_sided(batch.n_positive, batch.m) | (batch.n_others == batch.m)
+    batch.descend(active, batch.m, again, max_epochs, tol, shrinks_at_once=True)
+    return batch.fitted(min_weight)
 
-    w = np.zeros(n_labels * n_features, dtype=np.float32)
-    b = np.full(n_labels, BIAS_CENTER, dtype=np.float32)
-    alpha = np.zeros(signed.shape, dtype=np.float32)
-    order = np.tile(np.arange(m.max(), dtype=np.int32), (n_labels, 1))
-    active, seed = m.copy(), labels.astype(np.uint64)
-    free, nothing = np.float32(BIAS_FREEDOM), np.float32(0)
-    for epoch in range(max_epochs):
-        running = np.flatnonzero(~done)
-        if running.size == 0:
-            break
-        whole = active == m
-        _shuffle(order, active, seed, running)
-        at, violation = np.zeros(n_labels, dtype=np.int64), np.zeros(n_labels, dtype=np.float32)
-        while running.size:
-            e = order[running, at[running]]
-            row, y, shrunk, before = (values[running, e] for values in (rows, sign, shrink, alpha))
-            terms = _Terms(X, row, running)
-            gradient = y * (terms.dot(w) + b[running]) - np.float32(1) + before * shrunk
-            idle = (before == 0) & (gradient > 0)
-            projected = np.where(idle, nothing, gradient)
-            violation[running] = np.maximum(violation[running], np.abs(projected))
-            alpha[running, e] = np.maximum(before - projected / (lengths[row] + free + shrunk), nothing)
-            step = (alpha[running, e] - before) * y
-            b[running] += step * free
-            terms.add(w, step)
-            stays = ~idle if epoch > 0 else np.ones_like(idle)
-            at[running[stays]] += 1
-            out = running[~stays]
-            active[out] -= 1
-            order[out, at[out]], order[out, active[out]] = order[out, active[out]], order[out, at[out]]
-            running = running[at[running] < active[running]]
-        settled = ~done & (violation <= tol)
-        done |= settled & whole
-        active[settled] = m[settled]
 
-    w = w.reshape(n_labels, n_features)
-    owner, column = np.nonzero((np.abs(w) >= min_weight) & (w != 0))
-    bias = np.where(one_sided, np.where(n_positive > 0, np.float32(1), np.float32(-1)), b)
-    counts = np.bincount(owner, minlength=n_labels)
-    return FittedLabels(counts, column.astype(np.int32), w[owner, column], bias, done)
+def one_sided(n_positive: NDArray[np.integer], n: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Where all rows have the label, or none has it: there is nothing to fit."""
+    return (n_positive == 0) | (n_positive == n)
+
+
+class _Batch:
+    """Labels side by side, each with its rows, weights and dual variables."""
+
+    def __init__(
+        self,
+        X: sparse.csr_array,
+        lengths: NDArray[np.float32],
+        problems: LabelProblems,
+        held: HeldPairs,
+        labels: NDArray[np.int64],
+        C: np.float32,
+        positive_weight: NDArray[np.float32],
+    ) -> None:
+        self.X, self.lengths, self.labels = X, lengths, labels
+        first, self.m = problems.indptr[labels], np.diff(problems.indptr)[labels]
+        width = np.arange(self.m.max())
+        places = first[:, None] + np.minimum(width, self.m[:, None] - 1)
+        signed = problems.rows[places]
+        there, has = width < self.m[:, None], signed >= 0
+        self.is_held = there & held.is_held[np.where(has, signed, ~signed)]
+        self.rows, self.sign = np.where(has, signed, ~signed), np.where(has, np.float32(1), np.float32(-1))
+        self.shrink = np.where(has, (np.float32(0.5) / (C * positive_weight[labels]))[:, None], np.float32(0.5) / C)
+        self.n_positive = np.count_nonzero(has & there, axis=1)
+        self.n_positive_others = np.count_nonzero(has & there & ~self.is_held, axis=1)
+        self.n_others = self.m - np.count_nonzero(self.is_held, axis=1)
+        self.w = np.zeros(len(labels) * X.shape[1], dtype=np.float32)
+        self.b = np.full(len(labels), BIAS_CENTER, dtype=np.float32)
+        self.alpha = np.zeros(signed.shape, dtype=np.float32)
+        self.order = np.argsort(self.is_held + 2 * ~there, axis=1, kind="stable").astype(np.int32)
+        self.seed = labels.astype(np.uint64)
+        self.done = np.zeros(len(labels), dtype=np.bool_)
+
+    def first_those_with_a_say(self) -> NDArray[np.int64]:
+        """Put the rows that count, and those held out so far, first; how many they are."""
+        there = np.arange(self.order.shape[1]) < self.m[:, None]
+        counts = there & (self.is_held | (self.alpha > 0))
+        self.order = np.argsort(~counts + 2 * ~there, axis=1, kind="stable").astype(np.int32)
+        return np.count_nonzero(counts, axis=1)
+
+    def descend(
+        self,
+        active: NDArray[np.int64],
+        m: NDArray[np.int64],
+        skipped: NDArray[np.bool_],
+        max_epochs: int,
+        tol: np.float32 | NDArray[np.float32],
+        *,
+        shrinks_at_once: bool = False,
+    ) -> None:
+        """Passes over the first ``m`` rows of every label, beginning with those that are ``active``."""
+        free, nothing = np.float32(BIAS_FREEDOM), np.float32(0)
+        active, done = active.copy(), skipped.copy()
+        w, b, alpha, order = self.w, self.b, self.alpha, self.order
+        for epoch in range(max_epochs):
+            running = np.flatnonzero(~done)
+            if running.size == 0:
+                break
+            whole = active == m
+            _shuffle(order, active, self.seed, running)
+            at, violation = np.zeros(len(m), dtype=np.int64), np.zeros(len(m), dtype=np.float32)
+            while running.size:
+                e = order[running, at[running]]
+                row, y, shrunk, before = (v[running, e] for v in (self.rows, self.sign, self.shrink, alpha))
+                terms = _Terms(self.X, row, running)
+                gradient = y * (terms.dot(w) + b[running]) - np.float32(1) + before * shrunk
+                idle = (before == 0) & (gradient > 0)
+                projected = np.where(idle, nothing, gradient)
+                violation[running] = np.maximum(violation[running], np.abs(projected))
+                alpha[running, e] = np.maximum(before - projected / (self.lengths[row] + free + shrunk), nothing)
+                step = (alpha[running, e] - before) * y
+                b[running] += step * free
+                terms.add(w, step)
+                stays = ~idle if epoch > 0 or shrinks_at_once else np.ones_like(idle)
+                at[running[stays]] += 1
+                out = running[~stays]
+                active[out] -= 1
+                order[out, at[out]], order[out, active[out]] = order[out, active[out]], order[out, at[out]]
+                running = running[at[running] < active[running]]
+            settled = ~done & (violation <= tol)
+            done |= settled & whole
+            active[settled] = m[settled]
+        self.done = np.where(skipped, self.done | one_sided(self.n_positive, self.m), done)
+
+    def score_held(self, held: HeldPairs, held_scores: NDArray[np.float32], min_weight: np.float32) -> None:
+        """Note what the weights that will be kept say of the rows held out so far."""
+        pruned = np.where(np.abs(self.w) >= min_weight, self.w, np.float32(0))
+        owner, slot = np.nonzero(self.is_held)
+        scores = _Terms(self.X, self.rows[owner, slot], owner).dot(pruned) + self.b[owner]
+        sign = np.where(self.n_positive_others > 0, np.float32(1), np.float32(-1))
+        flat = one_sided(self.n_positive_others, self.n_others)
+        starts = held.indptr[self.labels]
+        n_before = np.cumsum(np.count_nonzero(self.is_held, axis=1)) - np.count_nonzero(self.is_held, axis=1)
+        places = starts[owner] + np.arange(len(owner)) - n_before[owner]
+        held_scores[places] = np.where(flat[owner], sign[owner], scores)
+
+    def fitted(self, min_weight: np.float32) -> FittedLabels:
+        """Weights that are not dropped, and biases."""
+        w = self.w.reshape(len(self.labels), -1)
+        owner, column = np.nonzero((np.abs(w) >= min_weight) & (w != 0))
+        flat = one_sided(self.n_positive, self.m)
+        bias = np.where(flat, np.where(self.n_positive > 0, np.float32(1), np.float32(-1)), self.b)
+        counts = np.bincount(owner, minlength=len(self.labels))
+        return FittedLabels(counts, column.astype(np.int32), w[owner, column], bias, self.done)
 
 
 def _shuffle(

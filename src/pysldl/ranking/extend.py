@@ -53,7 +53,7 @@ def extend_ranker(
             X, sparse.csc_array(Y)[:, new], ranker.n_candidates, X.T.tocsr() if postings is None else postings
         )
         costs = ranker.cost_of_labels(Y)
-        W, grown.bias_[new] = fit_squared_hinge(
+        W, grown.bias_[new], *_ = fit_squared_hinge(
             X,
             problems,
             C=ranker.C_,

@@ -34,7 +34,6 @@ VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.
 TRIAL_POWERS, TRIAL_TOL = (0.0, 0.15, 0.4, 1.0), 3.0
 FAINTEST_VOTE = 1e-3
 CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
-REFIT_BELOW = 20_000
 
 
 class LinearRanker(LightEstimator):
@@ -71,8 +70,8 @@ class LinearRanker(LightEstimator):
     min_weight : float
         Smaller weights are dropped, as nearly all are.
     held_out : int
-        Rows that choose the power and the calibration, at most a tenth. With fewer than 20,000 training rows the
-        classifiers are then fitted again on all of them.
+        Rows that choose the power and the calibration, at most a tenth: each label is fitted without them first, and
+        then with them.
 
     Attributes
     ----------
@@ -193,12 +192,14 @@ class LinearRanker(LightEstimator):
         if self.centroids_ is not None:
             labels = np.hstack([labels, self.centroids_.candidates(X, self.n_centroid_candidates_)])
         self.C_ = self._choose_penalty(X, Y, labels, held_labels, held_votes) if self.C is None else self.C
-        self._fit_classifiers(X, Y, label_problems(labels, Y, everywhere=self.frequent_, left_out=held))
-        self.vote_power_ = self._best_power(X[held], Y[held], held_labels, held_votes, self.cost_of_labels(Y))
-        self.held_candidates_ = self.scored(X[held], held_labels, held_votes)
+        linear = self._fit_classifiers(X, Y, label_problems(labels, Y, everywhere=self.frequent_), held, held_labels)
+        if self.centroids_ is not None:
+            self.centroids_ = LabelCentroids().fit(X, Y)  # the held-out rows have their candidates
+        self.vote_power_ = _best_power(Y[held], held_labels, linear, held_votes, self.cost_of_labels(Y))
+        self.held_candidates_ = Candidates(
+            held_labels, linear, held_votes, _mixed(linear, held_votes, self.vote_power_)
+        )
         self.candidate_recall_ = candidate_recall(held_labels, Y[held])
-        if X.shape[0] < REFIT_BELOW:
-            self._fit_classifiers(X, Y, label_problems(labels, Y, everywhere=self.frequent_))
         return self
 
     def _fit_centroids(
@@ -282,8 +283,16 @@ class LinearRanker(LightEstimator):
         width += CENTROIDS_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
         return 20 * n_samples * width + squared_hinge_memory(n_features)
 
-    def _fit_classifiers(self, X: sparse.csr_array, Y: sparse.csr_array, problems: LabelProblems) -> None:
-        self.W_, self.bias_ = fit_squared_hinge(
+    def _fit_classifiers(
+        self,
+        X: sparse.csr_array,
+        Y: sparse.csr_array,
+        problems: LabelProblems,
+        held: NDArray[np.integer],
+        held_labels: NDArray[np.int32],
+    ) -> NDArray[np.float32]:
+        """Fit to all rows; returns the scores of the candidates ``held_labels`` by classifiers without ``held``."""
+        fitted = fit_squared_hinge(
             X,
             problems,
             C=self.C_,
@@ -291,7 +300,13 @@ class LinearRanker(LightEstimator):
             max_epochs=self.max_epochs,
             tol=self.tol,
             min_weight=self.min_weight,
+            held_out=held,
         )
+        self.W_, self.bias_ = fitted.W, fitted.bias
+        linear = np.full(held_labels.shape, -np.inf, dtype=np.float32)
+        rows, slots = np.nonzero(held_labels >= 0)
+        linear[rows, slots] = fitted.held_scores[fitted.held.places_of(held_labels[rows, slots], held[rows])]
+        return linear
 
     def cost_of_labels(self, Y: sparse.csr_array) -> NDArray[np.float32] | None:
         """How much more an error counts on a row that has the label, (n_labels,); None: for no label more."""
@@ -300,20 +315,20 @@ class LinearRanker(LightEstimator):
         A, B = self.propensity
         return inverse_propensity(Y, A, B).astype(np.float32)
 
-    def _best_power(
-        self,
-        X: sparse.csr_array,
-        Y: sparse.csr_array,
-        labels: NDArray[np.int32],
-        votes: NDArray[np.float32],
-        inv_propensity: NDArray[np.float32] | None,
-    ) -> float:
-        linear = score_candidates(X, labels, self.W_, self.bias_)
 
-        def of_power(power: float) -> float:
-            return quality(Y, best_labels(labels, _mixed(linear, votes, power), 5), inv_propensity)
+def _best_power(
+    Y: sparse.csr_array,
+    labels: NDArray[np.int32],
+    linear: NDArray[np.float32],
+    votes: NDArray[np.float32],
+    inv_propensity: NDArray[np.float32] | None,
+) -> float:
+    """The power of the votes with which the candidates of held-out rows are ranked best."""
 
-        return argbest(VOTE_POWERS, of_power)
+    def of_power(power: float) -> float:
+        return quality(Y, best_labels(labels, _mixed(linear, votes, power), 5), inv_propensity)
+
+    return argbest(VOTE_POWERS, of_power)
 
 
 def _mixed(linear: NDArray[np.float32], votes: NDArray[np.float32], power: float) -> NDArray[np.float32]:

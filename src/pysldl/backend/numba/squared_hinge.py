@@ -5,8 +5,9 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.label_problems import LabelProblems
+from pysldl.backend.label_problems import HeldPairs, LabelProblems
 from pysldl.backend.squared_hinge import (
+    BEFORE_HELD,
     BIAS_CENTER,
     BIAS_FREEDOM,
     HIGH_BITS,
@@ -22,26 +23,31 @@ from pysldl.backend.threads import parallel_for
 __all__ = ["solve_squared_hinge"]
 
 N_STRIDES = 64
-CENTER, FREEDOM = np.float32(BIAS_CENTER), np.float32(BIAS_FREEDOM)
+CENTER, FREEDOM, LOOSER = np.float32(BIAS_CENTER), np.float32(BIAS_FREEDOM), np.float32(BEFORE_HELD)
 
 
 def solve_squared_hinge(
     X: sparse.csr_array,
     problems: LabelProblems,
+    held: HeldPairs,
     C: float,
     positive_weight: NDArray[np.float32],
     max_epochs: int,
     tol: float,
     min_weight: float,
-) -> tuple[sparse.csr_array, NDArray[np.float32], int]:
+) -> tuple[sparse.csr_array, NDArray[np.float32], NDArray[np.float32], int]:
     labels = largest_first(np.diff(problems.indptr))
     # Every 64th label together, so that every part of the loop gets labels of all sizes.
     labels = np.concatenate([labels[first::N_STRIDES] for first in range(N_STRIDES)])
+    held_scores = np.empty(len(held.rows), dtype=np.float32)
     parts = parallel_for(
         _fit, len(labels), labels, X.indptr, X.indices, X.data, X.shape[1], squared_norms(X), problems.indptr,
-        problems.rows, np.float32(C), positive_weight, max_epochs, np.float32(tol), np.float32(min_weight),
+        problems.rows, held.is_held, held.indptr, held_scores, np.float32(C), positive_weight, max_epochs,
+        np.float32(tol), np.float32(min_weight),
     )  # fmt: skip
-    return as_weights([FittedLabels(*part) for part in parts], labels, (len(problems.indptr) - 1, X.shape[1]))
+    shape = (len(problems.indptr) - 1, X.shape[1])
+    W, bias, n_open = as_weights([FittedLabels(*part) for part in parts], labels, shape)
+    return W, bias, held_scores, n_open
 
 
 # No fastmath: it would add up in an order that depends on the processor. Four sums at once are as fast.
@@ -65,9 +71,29 @@ def _dot(w, xi, xd, start, stop):
 
 
 @njit(nogil=True, cache=True)
+def _dot_of_kept(w, xi, xd, start, stop, min_weight):
+    """As ``_dot``, with the weights that will be kept only."""
+    s0 = s1 = s2 = s3 = np.float32(0.0)
+    for j in range(start, stop):
+        weight = w[xi[j]]
+        term = weight * xd[j] if abs(weight) >= min_weight else np.float32(0.0)
+        place = (j - start) % 4
+        if place == 0:
+            s0 += term
+        elif place == 1:
+            s1 += term
+        elif place == 2:
+            s2 += term
+        else:
+            s3 += term
+    return (s0 + s1) + (s2 + s3)
+
+
+@njit(nogil=True, cache=True)
 def _fit(
-    start, stop, labels, xp, xi, xd, n_features, lengths, indptr, rows, C, positive_weight, max_epochs, tol, min_weight
-):
+    start, stop, labels, xp, xi, xd, n_features, lengths, indptr, rows, is_held, held_at, held_scores, C,
+    positive_weight, max_epochs, tol, min_weight,
+):  # fmt: skip
     counts = np.zeros(stop - start, np.int64)
     bias = np.empty(stop - start, np.float32)
     converged = np.zeros(stop - start, np.bool_)
@@ -79,62 +105,98 @@ def _fit(
     for at in range(start, stop):
         label = labels[at]
         first, m = indptr[label], indptr[label + 1] - indptr[label]
-        n_positive = 0
+        order, waits = np.empty(m, np.int32), np.empty(m, np.bool_)
+        n_others = n_positive = n_positive_others = 0
         for e in range(m):
-            n_positive += rows[first + e] >= 0
+            row = rows[first + e]
+            n_positive += row >= 0
+            waits[e] = is_held[row if row >= 0 else ~row]
+            if not waits[e]:
+                n_positive_others += row >= 0
+                order[n_others] = e
+                n_others += 1
+        n_held = m - n_others
+        without = n_positive_others == 0 or n_positive_others == n_others
+        if without:
+            for place in range(held_at[label], held_at[label] + n_held):
+                held_scores[place] = 1.0 if n_positive_others else -1.0
         if n_positive == 0 or n_positive == m:
             bias[at - start] = 1.0 if n_positive else -1.0
             converged[at - start] = True
             continue
         alpha = np.zeros(m, np.float32)
-        order = np.arange(m).astype(np.int32)
         n_touched = 0
         b = CENTER
-        active = m
         shrink_without, shrink_with = np.float32(0.5) / C, np.float32(0.5) / (C * positive_weight[label])
         seed = np.uint64(label)
-        for epoch in range(max_epochs):
-            violation, whole = np.float32(0.0), active == m
-            for s in range(active):
-                seed = seed * MULTIPLIER + INCREMENT
-                other = s + np.int64(seed >> HIGH_BITS) % (active - s)
-                order[s], order[other] = order[other], order[s]
-            s = 0
-            while s < active:
-                e = order[s]
-                row, sign, shrink = rows[first + e], np.float32(1.0), shrink_with
-                if row < 0:
-                    row, sign, shrink = ~row, np.float32(-1.0), shrink_without
-                margin = _dot(w, xi, xd, xp[row], xp[row + 1])
-                gradient = sign * (margin + b) - np.float32(1.0) + alpha[e] * shrink
-                projected = gradient
-                if alpha[e] == 0 and gradient > 0:
-                    if epoch > 0:
-                        active -= 1
-                        order[s], order[active] = order[active], order[s]
-                        continue
-                    projected = np.float32(0.0)
-                violation = max(violation, abs(projected))
-                if projected != 0:
-                    before = alpha[e]
-                    alpha[e] = max(before - gradient / (lengths[row] + FREEDOM + shrink), np.float32(0.0))
-                    step = (alpha[e] - before) * sign
-                    b += step * FREEDOM
-                    for j in range(xp[row], xp[row + 1]):
-                        w[xi[j]] += step * xd[j]
-                    if before == 0:
+        for with_held in (False, True):
+            if with_held and n_held == 0 or not with_held and without:
+                continue
+            size = m if with_held else n_others
+            goal = tol if with_held or n_held == 0 else LOOSER * tol
+            active = size
+            if with_held:  # first the rows that have a say, and those that had none yet
+                active = 0
+                for e in range(m):
+                    if alpha[e] > 0 or waits[e]:
+                        order[active] = e
+                        active += 1
+                last = active
+                for e in range(m):
+                    if alpha[e] == 0 and not waits[e]:
+                        order[last] = e
+                        last += 1
+            converged[at - start] = False
+            for epoch in range(max_epochs):
+                violation, whole = np.float32(0.0), active == size
+                for s in range(active):
+                    seed = seed * MULTIPLIER + INCREMENT
+                    other = s + np.int64(seed >> HIGH_BITS) % (active - s)
+                    order[s], order[other] = order[other], order[s]
+                s = 0
+                while s < active:
+                    e = order[s]
+                    row, sign, shrink = rows[first + e], np.float32(1.0), shrink_with
+                    if row < 0:
+                        row, sign, shrink = ~row, np.float32(-1.0), shrink_without
+                    margin = _dot(w, xi, xd, xp[row], xp[row + 1])
+                    gradient = sign * (margin + b) - np.float32(1.0) + alpha[e] * shrink
+                    projected = gradient
+                    if alpha[e] == 0 and gradient > 0:
+                        if epoch > 0 or with_held:
+                            active -= 1
+                            order[s], order[active] = order[active], order[s]
+                            continue
+                        projected = np.float32(0.0)
+                    violation = max(violation, abs(projected))
+                    if projected != 0:
+                        before = alpha[e]
+                        alpha[e] = max(before - gradient / (lengths[row] + FREEDOM + shrink), np.float32(0.0))
+                        step = (alpha[e] - before) * sign
+                        b += step * FREEDOM
                         for j in range(xp[row], xp[row + 1]):
-                            feature = xi[j]
-                            if not known[feature]:
-                                known[feature] = True
-                                touched[n_touched] = feature
-                                n_touched += 1
-                s += 1
-            if violation <= tol:
-                if whole:
-                    converged[at - start] = True
-                    break
-                active = m
+                            w[xi[j]] += step * xd[j]
+                        if before == 0:
+                            for j in range(xp[row], xp[row + 1]):
+                                feature = xi[j]
+                                if not known[feature]:
+                                    known[feature] = True
+                                    touched[n_touched] = feature
+                                    n_touched += 1
+                    s += 1
+                if violation <= goal:
+                    if whole:
+                        converged[at - start] = True
+                        break
+                    active = size
+            if not with_held and n_held > 0:
+                place = held_at[label]
+                for e in range(m):
+                    if waits[e]:
+                        row = rows[first + e]
+                        row = row if row >= 0 else ~row
+                        held_scores[place] = _dot_of_kept(w, xi, xd, xp[row], xp[row + 1], min_weight) + b
+                        place += 1
         if used + n_touched > room:
             room = max(2 * room, used + n_touched)
             more_columns, more_values = np.empty(room, np.int32), np.empty(room, np.float32)

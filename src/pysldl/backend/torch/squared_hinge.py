@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.backend.label_problems import LabelProblems
-from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM
+from pysldl.backend.label_problems import HeldPairs, LabelProblems
+from pysldl.backend.squared_hinge import BEFORE_HELD, BIAS_CENTER, BIAS_FREEDOM, one_sided
 from pysldl.backend.torch.arrays import as_tensor, csr_of, ranges
 
 __all__ = ["solve_squared_hinge"]
@@ -25,29 +25,40 @@ LINE_STEPS = 5
 def solve_squared_hinge(
     X: sparse.csr_array,
     problems: LabelProblems,
+    held: HeldPairs,
     C: float,
     positive_weight: NDArray[np.float32],
     max_epochs: int,
     tol: float,
     min_weight: float,
-) -> tuple[sparse.csr_array, NDArray[np.float32], int]:
+) -> tuple[sparse.csr_array, NDArray[np.float32], NDArray[np.float32], int]:
     n_labels, n_features = len(problems.indptr) - 1, X.shape[1]
     indptr, signed_rows = problems
+    rows = np.where(signed_rows >= 0, signed_rows, ~signed_rows)
     bias = np.full(n_labels, -1.0, dtype=np.float32)
-    positive = np.add.reduceat(np.append(signed_rows >= 0, False), np.minimum(indptr[:-1], len(signed_rows)))
-    sizes = np.diff(indptr)
-    positive = np.where(sizes > 0, positive, 0)
+    sizes, positive = np.diff(indptr), _sums_of_labels(signed_rows >= 0, indptr)
     bias[(sizes > 0) & (positive == sizes)] = 1.0
-    mixed = np.flatnonzero((positive > 0) & (positive < sizes))
-    stored = np.diff(X.indptr)[np.where(signed_rows >= 0, signed_rows, ~signed_rows)] + 1
+    mixed = np.flatnonzero(~one_sided(positive, sizes))
+    positive_others = _sums_of_labels((signed_rows >= 0) & ~held.is_held[rows], indptr)
+    others = sizes - np.diff(held.indptr)
+    flat = one_sided(positive_others, others)
+    held_scores = np.repeat(np.where(positive_others > 0, np.float32(1), np.float32(-1)), np.diff(held.indptr))
+    stored = np.diff(X.indptr)[rows] + 1
     cost = np.concatenate([[0], np.cumsum(stored)])
     cost = cost[indptr[1:]] - cost[indptr[:-1]]
     matrix = _Matrix(X)
     labels_found, columns_found, values_found, n_open = [], [], [], 0
     for group in _groups(mixed, cost):
         costs = (C, C * positive_weight[group])
-        w, label, column, open_here = _fit_group(matrix, group, indptr, signed_rows, costs, max_epochs, tol)
+        w, label, column, scores, open_here = _fit_group(
+            matrix, group, problems, held, flat[group], costs, max_epochs, tol, min_weight
+        )
         n_open += open_here
+        starts, sizes_held = held.indptr[group], np.diff(held.indptr)[group]
+        first = np.cumsum(sizes_held) - sizes_held
+        fitted = np.repeat(~flat[group], sizes_held)
+        places = np.repeat(starts - first, sizes_held) + np.arange(len(scores))
+        held_scores[places[fitted]] = scores[fitted]
         is_bias = column == n_features
         bias[group[label[is_bias]]] = BIAS_CENTER + np.sqrt(BIAS_FREEDOM) * w[is_bias]
         kept = ~is_bias & (np.abs(w) >= min_weight) & (w != 0)
@@ -63,7 +74,12 @@ def solve_squared_hinge(
         shape=(n_labels, n_features),
     )
     W.sort_indices()
-    return W, bias, n_open
+    return W, bias, held_scores, n_open
+
+
+def _sums_of_labels(flags: NDArray[np.bool_], indptr: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many of the flags of every label are set."""
+    return np.searchsorted(np.flatnonzero(flags), indptr[1:]) - np.searchsorted(np.flatnonzero(flags), indptr[:-1])
 
 
 class _Matrix:
@@ -86,17 +102,21 @@ def _groups(labels: NDArray[np.int64], cost: NDArray[np.int64]) -> list[NDArray[
 def _fit_group(
     X: _Matrix,
     group: NDArray[np.int64],
-    indptr: NDArray[np.int64],
-    signed_rows: NDArray[np.int32],
+    problems: LabelProblems,
+    held: HeldPairs,
+    flat: NDArray[np.bool_],
     costs: tuple[float, NDArray[np.float32]],
     max_steps: int,
     tol: float,
-) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], int]:
-    """Weights of a group of labels, the label and column that each belongs to, and how many labels did not converge.
+    min_weight: float,
+) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32], int]:
+    """Weights of a group of labels, the label and column that each belongs to, scores of the rows held out, and how many
+    labels did not converge.
 
-    The column behind the last feature is the bias. ``costs``: of an error on a row that does not have the label, and,
-    label by label, on one that has.
+    The column behind the last feature is the bias. ``flat`` tells which labels have nothing to fit without the rows held
+    out. ``costs``: of an error on a row that does not have the label, and, label by label, on one that has.
     """
+    indptr, signed_rows = problems
     device = X.values.device
     first, sizes = (as_tensor(a, torch.int64) for a in (indptr[group], np.diff(indptr)[group]))
     signed = as_tensor(signed_rows[: indptr[group[-1] + 1]], torch.int64)[ranges(first, sizes)]
@@ -119,8 +139,17 @@ def _fit_group(
     A = _Pairs(pair, column, value, len(row), len(keys))
     del pair, column, value
     C = torch.where(sign > 0, as_tensor(costs[1], torch.float32)[label], costs[0])
-    w, n_open = _newton(A, _Sums(owner, len(group)), _Sums(label, len(group)), sign, C, max_steps, tol)
-    return w.cpu().numpy(), owner.cpu().numpy(), (keys % width).cpu().numpy(), n_open
+    weights, pairs = _Sums(owner, len(group)), _Sums(label, len(group))
+    w, scores = torch.zeros(len(keys), device=device), torch.zeros(0)
+    waits = as_tensor(held.is_held, torch.bool)[row]
+    if bool(waits.any()):
+        fitted_later = as_tensor(flat, torch.bool)
+        goal = torch.where(pairs(waits.to(w.dtype)) > 0, BEFORE_HELD * tol, tol)
+        w, _ = _newton(A, weights, pairs, sign, C * ~waits * ~fitted_later[label], w, max_steps, goal)
+        kept = torch.where((w.abs() >= min_weight) | (keys % width == X.n_columns), w, 0.0)
+        scores = A.times(kept)[waits] + BIAS_CENTER
+    w, n_open = _newton(A, weights, pairs, sign, C, w, max_steps, torch.full((len(group),), tol, device=device))
+    return w.cpu().numpy(), owner.cpu().numpy(), (keys % width).cpu().numpy(), scores.cpu().numpy(), n_open
 
 
 class _Pairs:
@@ -154,22 +183,23 @@ class _Sums:
 
 
 def _newton(
-    A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: Tensor, max_steps: int, tol: float
+    A: _Pairs, weights: _Sums, pairs: _Sums, sign: Tensor, C: Tensor, w: Tensor, max_steps: int, tol: Tensor
 ) -> tuple[Tensor, int]:
     """``min ‖w‖²/2 + sum C max(0, 1 - y (A w + center))²`` for every label, and how many labels did not converge.
 
-    ``weights`` and ``pairs`` sum over the columns and over the rows of ``A`` that belong to a label. A label that has
-    converged stays where it is while others go on.
+    ``weights`` and ``pairs`` sum over the columns and over the rows of ``A`` that belong to a label; rows for which ``C``
+    is 0 take no part. It begins at ``w``, and ``tol`` is that of each label. A label that has converged stays where it
+    is while others go on.
     """
-    w = torch.zeros(len(weights.owner), device=sign.device)
-    margin = BIAS_CENTER * sign  # y (A w + center)
+    margin = sign * (A.times(w) + BIAS_CENTER)  # y (A w + center)
+    goal, counts = tol[pairs.owner], C > 0
     for step_number in range(max_steps + 1):
         short = (1.0 - margin).clamp_min(0.0)
         gradient = w - 2.0 * A.transposed_times(C * sign * short)
         # The dual variables 2 C short have the weights w - gradient; these are the projected gradients of their rows.
         dual_gradient = margin + short - 1.0 - sign * A.times(gradient)
         violation = torch.where(short > 0, dual_gradient, dual_gradient.clamp_max(0.0)).abs()
-        is_open = pairs((violation > tol).to(w.dtype)) > 0
+        is_open = pairs(((violation > goal) & counts).to(w.dtype)) > 0
         n_open = int(is_open.sum())
         if n_open == 0 or step_number == max_steps:
             break
