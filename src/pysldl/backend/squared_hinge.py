@@ -28,7 +28,7 @@ __all__ = [
 BIAS_CENTER = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
 BIAS_FREEDOM = 0.1
 # Before the rows held out join, a label may be so many tolerances away from its optimum: scores move by hundredths.
-BEFORE_HELD = 3.0
+BEFORE_HELD = 2.0
 # The NumPy form descends for many labels at once: bytes of their weights, and rows of all of them together.
 BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 22
 NORM_ROWS = 1 << 16
@@ -237,7 +237,7 @@ def _fit_batch(
 
 def one_sided(n_positive: NDArray[np.integer], n: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Where all rows have the label, or none has it: there is nothing to fit."""
-    return (n_positive == 0) | (n_positive == n)
+    return np.asarray((n_positive == 0) | (n_positive == n))
 
 
 class _Batch:
@@ -277,7 +277,7 @@ class _Batch:
         there = np.arange(self.order.shape[1]) < self.m[:, None]
         counts = there & (self.is_held | (self.alpha > 0))
         self.order = np.argsort(~counts + 2 * ~there, axis=1, kind="stable").astype(np.int32)
-        return np.count_nonzero(counts, axis=1)
+        return np.asarray(np.count_nonzero(counts, axis=1))
 
     def descend(
         self,

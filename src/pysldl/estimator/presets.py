@@ -10,7 +10,7 @@ from pysldl.estimator.size_dispatch import SizeDispatch
 from pysldl.exceptions import DataError
 from pysldl.mapping import RidgeMapping
 from pysldl.preprocessing.scaling import MOSTLY
-from pysldl.ranking import LinearRanker
+from pysldl.ranking import LinearRanker, TreeReranker
 
 __all__ = ["PRESETS", "make_sldl"]
 
@@ -27,10 +27,11 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         ``"blend"``: counted co-occurrence, and votes mixed with a linear read-out. For up to a few thousand features.
         ``"fast"``: for large sparse sets such as texts: votes of the nearest rows through an inverted index; nothing is
         trained.
-        ``"accurate"``: the same neighbors propose labels, and a linear ranker orders them. Where there are few features
-        (up to 2,048, and 2²⁵ rows times labels) candidates come from labels that are their own codes: votes of the rows
-        near in codes and features, mixed with a linear read-out. Features that are measurements rather than words are
-        standardized, and need no ranker. All weights are chosen on training rows.
+        ``"accurate"``: the same neighbors propose labels, a linear ranker orders them, and boosted trees rescore the best
+        where that helps training rows held out. Where there are few features (up to 2,048, and 2²⁵ rows times labels)
+        candidates come from labels that are their own codes: votes of the rows near in codes and features, mixed with a
+        linear read-out. Features that are measurements rather than words are standardized, and need no ranker. All
+        weights are chosen on training rows.
     **overrides
         Parameters to change, nested ones by scikit-learn's double underscore: ``decoder__n_neighbors=50``.
 
@@ -101,6 +102,7 @@ def _accurate() -> SLDLClassifier:
             large=FeatureNeighborDecoder(n_neighbors=100, n_terms=32, index_terms=50, temperature=None),
         ),
         SizeDispatch(small=None, large=LinearRanker(n_candidates=75, C=None), min_density=MOSTLY),
+        reranker=TreeReranker(),
         standardize=None,
         random_state=0,
     )

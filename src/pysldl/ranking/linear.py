@@ -136,7 +136,7 @@ class LinearRanker(LightEstimator):
         C: float | None = 1.0,
         propensity: tuple[float, float] | None = None,
         max_epochs: int = 100,
-        tol: float = 0.1,
+        tol: float = 0.2,
         min_weight: float = 0.1,
         held_out: int = 1000,
     ) -> None:

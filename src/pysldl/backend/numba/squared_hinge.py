@@ -23,7 +23,7 @@ from pysldl.backend.threads import parallel_for
 __all__ = ["solve_squared_hinge"]
 
 N_STRIDES = 64
-CENTER, FREEDOM, LOOSER = np.float32(BIAS_CENTER), np.float32(BIAS_FREEDOM), np.float32(BEFORE_HELD)
+CENTER, FREEDOM = np.float32(BIAS_CENTER), np.float32(BIAS_FREEDOM)
 
 
 def solve_squared_hinge(
@@ -43,7 +43,7 @@ def solve_squared_hinge(
     parts = parallel_for(
         _fit, len(labels), labels, X.indptr, X.indices, X.data, X.shape[1], squared_norms(X), problems.indptr,
         problems.rows, held.is_held, held.indptr, held_scores, np.float32(C), positive_weight, max_epochs,
-        np.float32(tol), np.float32(min_weight),
+        np.float32(BEFORE_HELD) * np.float32(tol), np.float32(tol), np.float32(min_weight),
     )  # fmt: skip
     shape = (len(problems.indptr) - 1, X.shape[1])
     W, bias, n_open = as_weights([FittedLabels(*part) for part in parts], labels, shape)
@@ -92,7 +92,7 @@ def _dot_of_kept(w, xi, xd, start, stop, min_weight):
 @njit(nogil=True, cache=True)
 def _fit(
     start, stop, labels, xp, xi, xd, n_features, lengths, indptr, rows, is_held, held_at, held_scores, C,
-    positive_weight, max_epochs, tol, min_weight,
+    positive_weight, max_epochs, first_tol, tol, min_weight,
 ):  # fmt: skip
     counts = np.zeros(stop - start, np.int64)
     bias = np.empty(stop - start, np.float32)
@@ -130,10 +130,10 @@ def _fit(
         shrink_without, shrink_with = np.float32(0.5) / C, np.float32(0.5) / (C * positive_weight[label])
         seed = np.uint64(label)
         for with_held in (False, True):
-            if with_held and n_held == 0 or not with_held and without:
+            if (with_held and n_held == 0) or (not with_held and without):
                 continue
             size = m if with_held else n_others
-            goal = tol if with_held or n_held == 0 else LOOSER * tol
+            goal = tol if with_held or n_held == 0 else first_tol
             active = size
             if with_held:  # first the rows that have a say, and those that had none yet
                 active = 0

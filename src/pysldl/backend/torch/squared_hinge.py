@@ -110,11 +110,11 @@ def _fit_group(
     tol: float,
     min_weight: float,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32], int]:
-    """Weights of a group of labels, the label and column that each belongs to, scores of the rows held out, and how many
-    labels did not converge.
+    """Weights of a group of labels, where they belong, scores of rows held out, and how many labels did not converge.
 
-    The column behind the last feature is the bias. ``flat`` tells which labels have nothing to fit without the rows held
-    out. ``costs``: of an error on a row that does not have the label, and, label by label, on one that has.
+    A weight belongs to a label and a column; the column behind the last feature is the bias. ``flat`` tells which labels
+    have nothing to fit without the rows held out. ``costs``: of an error on a row that does not have the label, and,
+    label by label, on one that has.
     """
     indptr, signed_rows = problems
     device = X.values.device
@@ -187,8 +187,8 @@ def _newton(
 ) -> tuple[Tensor, int]:
     """``min ‖w‖²/2 + sum C max(0, 1 - y (A w + center))²`` for every label, and how many labels did not converge.
 
-    ``weights`` and ``pairs`` sum over the columns and over the rows of ``A`` that belong to a label; rows for which ``C``
-    is 0 take no part. It begins at ``w``, and ``tol`` is that of each label. A label that has converged stays where it
+    ``weights`` and ``pairs`` sum over the columns and over the rows of ``A`` that belong to a label; rows with a ``C``
+    of 0 take no part. It begins at ``w``, and ``tol`` is that of each label. A label that has converged stays where it
     is while others go on.
     """
     margin = sign * (A.times(w) + BIAS_CENTER)  # y (A w + center)
