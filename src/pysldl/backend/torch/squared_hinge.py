@@ -112,9 +112,9 @@ def _fit_group(
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], NDArray[np.float32], int]:
     """Weights of a group of labels, where they belong, scores of rows held out, and how many labels did not converge.
 
-    A weight belongs to a label and a column; the column behind the last feature is the bias. ``flat`` tells which labels
-    have nothing to fit without the rows held out. ``costs``: of an error on a row that does not have the label, and,
-    label by label, on one that has.
+    A weight belongs to a label and a column; the column behind the last feature is the bias. ``flat`` tells which
+    labels have nothing to fit without the rows held out. ``costs``: of an error on a row that does not have the label,
+    and, label by label, on one that has.
     """
     indptr, signed_rows = problems
     device = X.values.device
