@@ -391,17 +391,21 @@ def reranker(evidence: Evidence) -> str:
         "trees": "two stages, before",
         "one stage": "`accurate`, `reranker=None`",
         "two stages": "`accurate`",
+        "directed": "two stages and P(label given other)",
+        "symmetric": "two stages and the cosine of both labels' rows",
+        "both": "two stages, P(label given other) and P(other given label)",
     }
     rows = [
         [
             str(row["data"]),
             names[row["variant"]],
             *(number(row[metric], 2) for metric in PEER_METRICS),
-            *(number(row[key]) for key in ("fit_cpu_s", "predict_cpu_s")),
+            *("–" if row[key] is None else number(row[key]) for key in ("fit_cpu_s", "predict_cpu_s")),
+            "–" if row["held_out_gain"] is None else number(row["held_out_gain"], 2),
         ]
         for row in found.rows
     ]
-    header = ["data", "ranking", *PEER_METRICS, "fit CPU s", "predict CPU s"]
+    header = ["data", "ranking", *PEER_METRICS, "fit CPU s", "predict CPU s", "held-out gain"]
     return f"{table(header, rows, left=2)}\n\n{found.source}"
 
 

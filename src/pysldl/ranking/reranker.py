@@ -32,7 +32,7 @@ FEATURES = (
 """What the trees see of a candidate, in the order of their columns."""
 
 LOWEST = -10.0  # in place of the linear score of no label
-N_FOLDS = 2  # of the cross-fitting
+MANY_ROWS, FOLDS_OF_MANY, FOLDS_OF_FEW = 2000, 2, 5  # of the cross-fitting: few rows are better used to learn from
 MIN_LEAF = 200  # candidates in a leaf
 N_BINS = 128  # values of a feature that a tree tells apart
 
@@ -90,6 +90,8 @@ class TreeReranker(LightEstimator):
 
     _saved_state = ("roots_", "feature_", "threshold_", "left_", "right_", "value_", "depth_", "baseline_", "gain_")
 
+    feature_names: tuple[str, ...] = FEATURES
+
     def __init__(
         self,
         n_candidates: int = 20,
@@ -140,14 +142,15 @@ class TreeReranker(LightEstimator):
         """
         validate_parameters(self)
         kept, _ = candidates.best(self.n_candidates)
-        X = candidate_features(kept, label_counts)
+        X = self.features(kept, label_counts)
         is_true = are_labels(kept.labels, Y)
         of_label = inverse_propensity_from_counts(label_counts, n_samples) ** self.propensity_power
         weights = np.where(is_true, of_label[kept.labels], 1.0)
         usable = kept.labels >= 0
-        fold = np.arange(len(X)) % N_FOLDS
+        n_folds = FOLDS_OF_MANY if len(X) >= MANY_ROWS else FOLDS_OF_FEW
+        fold = np.arange(len(X)) % n_folds
         crossed = np.full(candidates.scores.shape, -np.inf, dtype=np.float32)
-        for number in range(N_FOLDS):
+        for number in range(n_folds):
             learn, judge = fold != number, fold == number
             self._set_trees(*self._train(X[learn], is_true[learn], weights[learn], usable[learn]))
             crossed[judge] = self.scores(candidates.of_rows(judge), label_counts)
@@ -159,6 +162,10 @@ class TreeReranker(LightEstimator):
             self._set_trees(NO_TREES, 0.0)
             self._held_scores = candidates.scores
         return self
+
+    def features(self, candidates: Candidates, label_counts: NDArray[np.integer]) -> NDArray[np.float32]:
+        """What the trees see of candidates that come best first, of shape (n_rows, n_candidates, n_features)."""
+        return candidate_features(candidates, label_counts)
 
     def pop_held_scores(self) -> NDArray[np.float32]:
         """Final scores of the candidates given to :meth:`fit`, cross-fitted; they can be asked for once."""
@@ -178,7 +185,7 @@ class TreeReranker(LightEstimator):
         if len(self.roots_) == 0:
             return candidates.scores
         kept, places = candidates.best(self.n_candidates)
-        X = candidate_features(kept, label_counts)
+        X = self.features(kept, label_counts)
         total = self.baseline_ + sum_of_trees(X, self.trees_)
         probability = np.where(kept.labels >= 0, 1.0 / (1.0 + np.exp(-total)), np.inf)
         # What is not rescored keeps its order below the lowest that is.
@@ -251,14 +258,14 @@ class TreeReranker(LightEstimator):
         places = np.flatnonzero(kept.labels[0] == label)
         if len(self.roots_) == 0 or len(places) == 0:
             return {}
-        x = candidate_features(kept, label_counts)[0, places[0]]
-        parts = dict.fromkeys(("baseline", *FEATURES), 0.0)
+        x = self.features(kept, label_counts)[0, places[0]]
+        parts = dict.fromkeys(("baseline", *self.feature_names), 0.0)
         parts["baseline"] = self.baseline_
         for node in self.roots_:
             parts["baseline"] += float(self.value_[node])
             while self.left_[node] != node:
                 below = self.left_[node] if x[self.feature_[node]] <= self.threshold_[node] else self.right_[node]
-                parts[FEATURES[self.feature_[node]]] += float(self.value_[below] - self.value_[node])
+                parts[self.feature_names[self.feature_[node]]] += float(self.value_[below] - self.value_[node])
                 node = below
         return parts
 
