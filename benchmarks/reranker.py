@@ -13,8 +13,10 @@ from time import process_time
 from typing import Any, Self
 
 import numpy as np
-from data import add_data_options, open_dataset, text_features
 from numpy.typing import NDArray
+from scipy import sparse
+
+from data import add_data_options, open_dataset, text_features
 from pysldl import SLDLClassifier, evaluate, make_sldl
 from pysldl.datasets import Dataset
 from pysldl.metrics import inverse_propensity
@@ -22,7 +24,6 @@ from pysldl.ranking import TreeReranker
 from pysldl.ranking.candidates import Candidates
 from pysldl.ranking.reranker import FEATURES
 from records import add_record_option, write_rows
-from scipy import sparse
 
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 OTHERS = 10  # best candidates of a row whose scores speak for or against the others
