@@ -49,8 +49,14 @@ def forked(action: Callable[[], Any], inject: str | None) -> int:
         until = time.monotonic() + 20
         while "TracerPid:\t0\n" in Path(f"/proc/{child}/status").read_text() and time.monotonic() < until:
             time.sleep(0.002)
-        os.kill(child, signal.SIGCONT)
-    _, status = os.waitpid(child, 0)
+        time.sleep(0.01)
+    while True:
+        if inject:
+            os.kill(child, signal.SIGCONT)  # again and again: one that comes before the stop is lost
+        ended, status = os.waitpid(child, os.WNOHANG if inject else 0)
+        if ended:
+            break
+        time.sleep(0.01)
     if inject:
         tracer.wait()
     return os.waitstatus_to_exitcode(status)

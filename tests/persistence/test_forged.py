@@ -13,7 +13,7 @@ from test_damage import edit, refused
 from pysldl import SLDLClassifier
 from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.exceptions import DataError
-from pysldl.persistence import current_version, save_model
+from pysldl.persistence import current_version, load_model, load_predictor, save_model
 from pysldl.ranking import LinearRanker
 
 VERIFY = pytest.mark.parametrize("verify", [True, False])
@@ -176,3 +176,10 @@ def test_files_of_names_hold_lists_of_texts(folder: Path) -> None:
     (folder / "labels.json").write_text(json.dumps({"label_names_": [["a"], ["b"], ["c"], ["d"], ["e"]]}))
     edit(folder, lambda content: None)
     refused(folder, "lists of texts")
+
+
+def test_a_parameter_that_is_not_there_has_its_default_in_the_predicting_half_too(version: Path) -> None:
+    edit(version, lambda content: content["model"]["params"].pop("device"))
+    rows = sparse.csr_array(np.eye(3, 40, dtype=np.float32))
+    answers = [load(version).predict_topk(rows, 3)[0] for load in (load_model, load_predictor)]
+    np.testing.assert_array_equal(*answers)

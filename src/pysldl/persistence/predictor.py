@@ -22,7 +22,10 @@ WHOLE = (
     *("pysldl.decoding", "pysldl.neighbors", "pysldl.ranking", "pysldl.estimator.calibration"),
     *("pysldl.estimator.prediction_sets", "pysldl.preprocessing.vocabulary"),
 )
-PARAMETERS = {"normalize", "device", "memory_limit", "fit_intercept"}
+PARAMETERS = {
+    "SLDLClassifier": {"normalize", "device", "memory_limit"},
+    "RidgeMapping": {"fit_intercept"},
+}
 ONLY_TO_LEARN = {"training_features_", "training_labels_", "normal_equations_"}
 
 
@@ -61,7 +64,9 @@ class _Half(TreeDecoder):
         if name in HALVES:
             module, half = HALVES[name]
             predictor = getattr(import_module(module), half)()
-            params = {key: value for key, value in node["params"].items() if key in PARAMETERS}
+            params = {key: value for key, value in node["params"].items() if key in PARAMETERS[name]}
+            if len(params) < len(PARAMETERS[name]):  # one that was not saved has its default, which the class knows
+                raise _WholeNeededError(name)
             vars(predictor).update(self._items(params) | self._fitted(node))
             return predictor
         if home and not home.startswith(WHOLE):
