@@ -12,8 +12,13 @@ import pysldl
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-DISTRIBUTION = {"sklearn": "scikit-learn", "faiss": "faiss-cpu", "prometheus_client": "prometheus-client"}
-# where it is not called as its module
+# Where a distribution is not called as its module. Triton comes with the builds of torch for GPUs.
+DISTRIBUTION = {
+    "faiss": "faiss-cpu",
+    "prometheus_client": "prometheus-client",
+    "sklearn": "scikit-learn",
+    "triton": "torch",
+}
 
 
 def names(requirements):

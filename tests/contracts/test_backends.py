@@ -18,7 +18,7 @@ from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.conjugate_gradient import advance, column_dots, turn
 from pysldl.backend.device import use_device
 from pysldl.backend.exact import listed_products
-from pysldl.backend.inverted_index import search_inverted_index, top_terms
+from pysldl.backend.inverted_index import best_terms, limit_postings, search_inverted_index, top_terms
 from pysldl.backend.js_divergence import log_mixture_volumes, mixture_pulls
 from pysldl.backend.label_problems import label_problems
 from pysldl.backend.nearest import largest, pair_distances, pair_products
@@ -38,10 +38,12 @@ from pysldl.ranking import LinearRanker
 TOL = 0.1  # of the ranker's classifiers, by default
 
 
-@pytest.fixture(params=["numba", "torch"])
+@pytest.fixture(params=["numba", "torch", "triton"])
 def against_numpy(request, monkeypatch):
     """Call a function in NumPy and in another form, and return both results."""
     pytest.importorskip(request.param, reason=f"{request.param} is not installed, so there is no such form to compare")
+    if request.param == "triton" and not pytest.importorskip("torch").cuda.is_available():
+        pytest.skip("the kernels need a GPU, and there is none here")
 
     @contextmanager
     def in_numpy():
@@ -53,8 +55,9 @@ def against_numpy(request, monkeypatch):
     def on_torch():
         import torch
 
+        device = torch.device("cuda" if request.param == "triton" else "cpu")
         with monkeypatch.context() as patch:
-            patch.setattr(pysldl.backend.device, "find_device", lambda name: torch.device("cpu"))
+            patch.setattr(pysldl.backend.device, "find_device", lambda name: device)
             with use_device("cuda"):
                 yield
 
@@ -300,6 +303,21 @@ def test_ridge_regression(against_numpy, world, form):
     Z = np.random.default_rng(9).normal(size=(300, 5))
     plain, other = against_numpy(lambda: RidgeMapping(random_state=0).fit(X, Z))
     np.testing.assert_allclose(plain.coef_, other.coef_, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_terms", [1, 5, 40])
+def test_best_terms(only_numba, world, n_terms):
+    plain, other = only_numba(lambda: best_terms(world[0], n_terms))
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_array_equal(plain[1][plain[0] >= 0], other[1][other[0] >= 0])
+
+
+@pytest.mark.parametrize("max_postings", [1, 100, 10_000])
+def test_limited_postings(only_numba, world, max_postings):
+    counts = np.random.default_rng(3).integers(1, 60, world[0].nnz)
+    plain, other = only_numba(lambda: limit_postings(world[0], counts, max_postings))
+    for part in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(plain, part), getattr(other, part))
 
 
 def test_walk(only_numba, world):

@@ -1,10 +1,10 @@
 """Which form of a primitive runs: NumPy, numba, torch, or the one for a single row. It is decided here, nowhere else.
 
 The body of a primitive is its NumPy form, which needs nothing but the core. :func:`primitive` names its other forms:
-functions of the same name and arguments in ``pysldl.backend.numba``, ``pysldl.backend.torch`` or
-:mod:`pysldl.backend.single_query`, imported when they are first used. All forms solve the same problem to the same
-tolerance; ``tests/contracts/test_backends.py`` states for each how far they may differ. No loop adds up across
-threads, so results do not depend on their number.
+functions of the same name and arguments in ``pysldl.backend.numba``, ``pysldl.backend.torch``,
+``pysldl.backend.triton`` or :mod:`pysldl.backend.single_query`, imported when they are first used. All forms solve the
+same problem to the same tolerance; ``tests/contracts/test_backends.py`` states for each how far they may differ. No
+loop adds up across threads, so results do not depend on their number.
 """
 
 import os
@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache, wraps
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from pysldl._utils.progress import announce
 from pysldl.backend.device import current_device, is_tensor
 from pysldl.exceptions import SLDLWarning
 
-__all__ = ["as_int32_indices", "has_numba", "primitive", "warn_no_numba"]
+__all__ = ["as_int32_indices", "has_numba", "has_triton", "primitive", "warn_no_numba"]
 
 # Modules whose loops numba runs on threads of OpenMP. GNU's OpenMP does not survive a fork: numba ends a forked process
 # that starts such a loop after its parent did. There, the NumPy form runs.
@@ -37,6 +38,7 @@ def primitive(
     *,
     numba: bool = False,
     torch: Literal["arrays", "tensors"] | None = None,
+    triton: bool = False,
     single_row: Literal["numpy", "single_query"] | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: let the function, which is the NumPy form, be replaced by another form where that is faster.
@@ -48,6 +50,8 @@ def primitive(
     torch : {"arrays", "tensors"}, optional
         There is a torch form. ``"arrays"``: it takes NumPy arrays and runs inside
         :func:`~pysldl.backend.device.use_device`. ``"tensors"``: it runs where the first argument is on the device.
+    triton : bool
+        There is a form as GPU kernels of our own, in place of the torch form, for where Triton is installed.
     single_row : {"numpy", "single_query"}, optional
         The form where the first argument has one row. A service is asked row by row: for one row, threads and copies to
         a device cost more than the row, and numba takes as long to load as all the rest of a service.
@@ -64,7 +68,7 @@ def primitive(
                 if single_row == "single_query":
                     form = _form("single_query", name)
             elif (torch == "arrays" and current_device() is not None) or (torch == "tensors" and is_tensor(first)):
-                form = _form(f"torch.{module}", name)
+                form = _form(f"{'triton' if triton and has_triton() else 'torch'}.{module}", name)
             elif numba and has_numba() and not (_after_fork.threads_lost and module in OPENMP_LOOPS):
                 form = _form(f"numba.{module}", name)
             return form(*args, **kwargs)
@@ -103,6 +107,11 @@ def has_numba() -> bool:
     except ImportError:
         return False
     return True
+
+
+def has_triton() -> bool:
+    """Whether the device in use is a GPU for which Triton, which comes with torch there, can compile kernels."""
+    return getattr(current_device(), "type", None) == "cuda" and find_spec("triton") is not None
 
 
 @cache

@@ -12,7 +12,7 @@ __all__ = ["limit_postings", "search_inverted_index", "top_terms"]
 ROWS_AT_ONCE = 1024
 
 
-@primitive(numba=True, torch="arrays", single_row="single_query")
+@primitive(numba=True, torch="arrays", triton=True, single_row="single_query")
 def search_inverted_index(
     queries: sparse.csr_array, postings: sparse.csr_array, k: int, exclude: NDArray[np.integer] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -53,12 +53,19 @@ def search_inverted_index(
 
 def top_terms(X: sparse.csr_array, n_terms: int) -> sparse.csr_array:
     """``X`` with only the ``n_terms`` largest values of every row."""
-    columns, values = top_k(X, n_terms)
+    columns, values = best_terms(X, n_terms)
     kept = columns >= 0
     indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
     return sparse.csr_array((values[kept], columns[kept], indptr), shape=X.shape)
 
 
+@primitive(numba=True, single_row="numpy")
+def best_terms(X: sparse.csr_array, n_terms: int) -> tuple[NDArray[np.integer], NDArray[np.float32]]:
+    """Columns and values of the ``n_terms`` largest values of every row, (n_rows, n_terms); -1 for none."""
+    return top_k(X, n_terms)
+
+
+@primitive(numba=True, single_row="numpy")
 def limit_postings(queries: sparse.csr_array, counts: NDArray[np.integer], max_postings: int) -> sparse.csr_array:
     """Queries whose terms come rarest first, as many as have ``max_postings`` postings together, and at least one.
 

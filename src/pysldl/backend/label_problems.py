@@ -135,7 +135,7 @@ def _merged(
     return indptr, merged
 
 
-@primitive(numba=True)
+@primitive(numba=True, torch="arrays")
 def group_rows_by_label(
     candidates: NDArray[np.int32],
     everywhere: NDArray[np.int32],

@@ -141,7 +141,7 @@ def squared_hinge_memory(n_features: int) -> int:
     return 16 * 9 * n_features if has_numba() else BATCH_BYTES + 64 * BATCH_ROWS
 
 
-@primitive(numba=True, torch="arrays")
+@primitive(numba=True, torch="arrays", triton=True)
 def solve_squared_hinge(
     X: sparse.csr_array,
     problems: LabelProblems,

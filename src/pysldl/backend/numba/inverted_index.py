@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.numba.parts import concatenate_parts
 
-__all__ = ["search_inverted_index"]
+__all__ = ["best_terms", "limit_postings", "search_inverted_index"]
 
 
 def search_inverted_index(
@@ -20,6 +21,61 @@ def search_inverted_index(
         _search, queries.shape[0], queries.indptr, queries.indices, queries.data,
         postings.indptr, postings.indices, postings.data, postings.shape[1], k, left_out,
     )  # fmt: skip
+
+
+def best_terms(X: Any, n_terms: int) -> tuple[NDArray[np.integer], NDArray[np.float32]]:
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return concatenate_parts(_best_terms, X.shape[0], X.indptr, X.indices, X.data, n_terms)
+
+
+def limit_postings(queries: sparse.csr_array, counts: NDArray[np.integer], max_postings: int) -> sparse.csr_array:
+    places, kept = concatenate_parts(
+        _rarest_first, queries.shape[0], queries.indptr, queries.indices, counts, max_postings
+    )
+    indptr = np.concatenate([[0], np.cumsum(kept)]).astype(queries.indptr.dtype)
+    return sparse.csr_array((queries.data[places], queries.indices[places], indptr), shape=queries.shape)
+
+
+@njit(nogil=True, cache=True)
+def _best_terms(start, stop, xp, xi, xd, n_terms):
+    columns = np.full((stop - start, n_terms), -1, np.int32)
+    values = np.zeros((stop - start, n_terms), np.float32)
+    heap_value, heap_column = np.empty(n_terms, np.float32), np.empty(n_terms, np.int32)
+    for row in range(start, stop):
+        size = 0
+        for at in range(xp[row], xp[row + 1]):
+            if size < n_terms or xd[at] >= heap_value[0]:
+                size = push(heap_value, heap_column, size, xd[at], np.int32(xi[at]))
+        pop_sorted(heap_value, heap_column, size, values[row - start], columns[row - start])
+    return columns, values
+
+
+@njit(nogil=True, cache=True)
+def _rarest_first(start, stop, qp, qi, counts, max_postings):
+    places = np.empty(qp[stop] - qp[start], np.int64)
+    kept = np.zeros(stop - start, np.int64)
+    used = 0
+    for query in range(start, stop):
+        first = used
+        for at in range(qp[query], qp[query + 1]):  # insertion sort: a query has few terms
+            place = used
+            while place > first and (
+                counts[places[place - 1]] > counts[at]
+                or (counts[places[place - 1]] == counts[at] and qi[places[place - 1]] > qi[at])
+            ):
+                places[place] = places[place - 1]
+                place -= 1
+            places[place] = at
+            used += 1
+        read, last = 0, first
+        while last < used and (last == first or read + counts[places[last]] <= max_postings):
+            read += counts[places[last]]
+            last += 1
+        used = last
+        kept[query - start] = last - first
+    return places[:used], kept
 
 
 @njit(nogil=True, cache=True)

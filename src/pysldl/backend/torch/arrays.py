@@ -1,7 +1,9 @@
 """NumPy and SciPy to torch."""
 
 import warnings
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 import torch
@@ -11,7 +13,27 @@ from torch import Tensor
 
 from pysldl.backend.device import current_device
 
-__all__ = ["as_csr", "as_tensor", "csr_of", "ranges", "segment_sums", "torch_type"]
+__all__ = [
+    "DeviceCSR",
+    "as_csr",
+    "as_tensor",
+    "csr_of",
+    "csr_on_device",
+    "ranges",
+    "segment_sums",
+    "torch_type",
+]
+
+_lock = Lock()  # prediction may ask in several threads
+_kept: dict[tuple[int, Any], "DeviceCSR"] = {}
+
+
+class DeviceCSR(NamedTuple):
+    """The three arrays of a CSR matrix on the device."""
+
+    indptr: Tensor
+    indices: Tensor
+    values: Tensor
 
 
 def torch_type(dtype: DTypeLike) -> torch.dtype:
@@ -37,6 +59,20 @@ def as_csr(matrix: Any, dtype: torch.dtype = torch.float32) -> Tensor:
         matrix = matrix.sorted_indices()
     sizes = as_tensor(np.diff(matrix.indptr), torch.int64)
     return csr_of(sizes, as_tensor(matrix.indices), as_tensor(matrix.data, dtype), matrix.shape[1])
+
+
+def csr_on_device(matrix: Any, *, keep: bool = False) -> DeviceCSR:
+    """The arrays of a CSR matrix on the device; ``keep`` leaves them there as long as the matrix lives."""
+    key = (id(matrix), current_device())
+    with _lock:
+        if key in _kept:
+            return _kept[key]
+        columns, values = as_tensor(matrix.indices, torch.int32), as_tensor(matrix.data, torch.float32)
+        arrays = DeviceCSR(as_tensor(matrix.indptr, torch.int64), columns, values)
+        if keep:
+            _kept[key] = arrays
+            finalize(matrix, _kept.pop, key, None)
+        return arrays
 
 
 def csr_of(sizes: Tensor, columns: Tensor, values: Tensor, n_columns: int) -> Tensor:
