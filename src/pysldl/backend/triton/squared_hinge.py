@@ -340,7 +340,7 @@ def _write(
     for start in range(0, n_features, WIDE):
         value = tl.load(w + start + lane, mask=start + lane < n_features, other=0.0)
         n_kept += tl.sum(((tl.abs(value) >= min_weight) & (value != 0.0)).to(tl.int32))
-    place = tl.atomic_add(cursor, n_kept.to(tl.int64))
+    place = tl.atomic_add(cursor, n_kept)
     fits = place + n_kept <= room
     if fits == 0:
         tl.store(left + at, 1)
