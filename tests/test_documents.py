@@ -42,6 +42,13 @@ def test_the_example_runs(name, known, tmp_path, monkeypatch, capsys):
     if "CLIF" in EXAMPLES[name]:
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
+    if "parquet" in EXAMPLES[name]:
+        pytest.importorskip("pyarrow")
+        pytest.importorskip("distributed")
+        frame = pytest.importorskip("pandas").DataFrame({"text": known["texts"], "labels": known["labels"]})
+        for folder in ("records", "new"):
+            (tmp_path / folder).mkdir()
+            frame.to_parquet(tmp_path / folder / "part.parquet")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SLDLWarning)  # a few rows are not enough for everything
         exec(EXAMPLES[name], {"__name__": "example", **known})

@@ -25,7 +25,7 @@ def wide_matrix():
 def round_trip(value):
     encoder = TreeEncoder()
     node = encoder.encode(value, "where")
-    return node, TreeDecoder("here", encoder.arrays, encoder.strings, check_indices=True).decode(node)
+    return node, TreeDecoder("here", encoder.arrays, encoder.strings).decode(node)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_matrix_that_two_attributes_share_is_stored_once_and_shared_again():
     encoder = TreeEncoder()
     node = encoder.encode([matrix, matrix], "where")
     assert len(encoder.arrays) == 3
-    first, second = TreeDecoder("here", encoder.arrays, encoder.strings, check_indices=True).decode(node)
+    first, second = TreeDecoder("here", encoder.arrays, encoder.strings).decode(node)
     assert first is second
 
 

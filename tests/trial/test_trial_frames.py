@@ -119,7 +119,7 @@ def test_a_notebook_shows_stages_and_metrics(fitted):
 def test_stages_without_steps_are_reported_too(frame, capsys):
     make_sldl("accurate", progress=True).fit(frame["text"], frame["labels"])
     told = capsys.readouterr().err
-    assert "decoder: ..." in told and "calibration: ..." in told
+    assert "decoder: ..." in told and "ranker: ..." in told
 
 
 def interrupt_when(started):

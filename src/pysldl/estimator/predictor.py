@@ -424,9 +424,15 @@ class LabelPredictor:
 
     def _without_unseen(self, scores: Any) -> Any:
         """Scores in which labels without training rows cannot be predicted: dense ones are -inf, CSR has none."""
-        unseen = self.label_counts_ == 0
-        if not sparse.issparse(scores) and unseen.any():
-            scores[:, unseen] = -np.inf
+        if sparse.issparse(scores):
+            seen = self.label_counts_[scores.indices] > 0
+            if not seen.all():
+                indptr = np.concatenate([[0], np.cumsum(seen)])[scores.indptr]
+                scores = sparse.csr_array((scores.data[seen], scores.indices[seen], indptr), shape=scores.shape)
+        else:
+            unseen = self.label_counts_ == 0
+            if unseen.any():
+                scores[:, unseen] = -np.inf
         return scores if self.label_targets_ is None else merge_scores(scores, self.label_targets_)
 
     def never_predicted(self) -> NDArray[np.bool_]:

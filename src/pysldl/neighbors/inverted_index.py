@@ -44,9 +44,9 @@ class InvertedIndex(LightEstimator):
 
     Examples
     --------
-    >>> index = InvertedIndex().fit(sparse.csr_array([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0]]))
+    >>> index = InvertedIndex().fit(sparse.csr_array([[0.5, 0.75, 0.0], [0.0, 0.0, 1.0]]))
     >>> index.nearest(sparse.csr_array([[0.0, 1.0, 0.0]]), k=2)
-    (array([[ 0, -1]], dtype=int32), array([[0.8, 0. ]], dtype=float32))
+    (array([[ 0, -1]], dtype=int32), array([[0.75, 0.  ]], dtype=float32))
     """
 
     _saved_state = ("postings_", "term_counts_")

@@ -15,6 +15,7 @@ __all__ = ["Telemetry", "shared_folder"]
 PREFIX = "sldl-serve-"
 LOCK = "lock"
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
+TRIES = 5
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -91,13 +92,12 @@ class Telemetry:
     def text(self, version: str) -> str:
         """Return the counters of all workers in Prometheus' text format, with the version that this one serves."""
         from prometheus_client import CollectorRegistry, generate_latest
-        from prometheus_client.multiprocess import MultiProcessCollector
 
         self._resident.set(_resident_bytes())
         registry = self._registry
         if self._folder is not None:
             registry = CollectorRegistry()
-            MultiProcessCollector(registry, path=str(self._folder))  # type: ignore[no-untyped-call]
+            registry.register(_SharedCounters(self._folder))
         # In several processes the library has no metric that each of them tells on its own.
         served = f'# TYPE sldl_model_info gauge\nsldl_model_info{{version="{version}"}} 1.0\n'
         return generate_latest(registry).decode() + served
@@ -113,6 +113,26 @@ class Telemetry:
             from prometheus_client.multiprocess import mark_process_dead
 
             mark_process_dead(process, str(self._folder))  # type: ignore[no-untyped-call]
+
+
+class _SharedCounters:
+    """The counters of all processes. A file without content is that of a worker which starts or was killed there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def collect(self) -> Any:
+        """Return the sums over the processes."""
+        from prometheus_client.multiprocess import MultiProcessCollector
+
+        for attempt in range(TRIES):
+            try:
+                files = [str(path) for path in self.folder.glob("*.db") if path.stat().st_size]
+                return MultiProcessCollector.merge(files)  # type: ignore[no-untyped-call]
+            except FileNotFoundError:  # the parent removes the gauges of a worker that has ended
+                if attempt == TRIES - 1:
+                    raise
+        return ()
 
 
 def _resident_bytes() -> float:
