@@ -66,6 +66,7 @@ PACKAGES = {
     "pysldl.datasets": "Readers, writers, splits, vocabularies and generators.",
     "pysldl.baselines": "The paper's baselines, and controls.",
     "pysldl.persistence": "The model folder.",
+    "pysldl.dask": "Fits and predictions on a Dask cluster.",
 }
 
 

@@ -1,4 +1,9 @@
-"""The paper's method by hand: its three stages, one after the other, without the classifier that joins them."""
+"""
+The paper's method by hand
+==========================
+
+Its three stages, one after the other, without the classifier that joins them.
+"""
 
 import numpy as np
 
