@@ -27,7 +27,7 @@ def mapping(request):
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((120, 30), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    X = sparse.random_array((120, 30), density=0.2, random_state=rng, format="csr", dtype=np.float32)
     return X, (X @ rng.normal(size=(30, 4))).astype(np.float32)
 
 

@@ -23,7 +23,7 @@ def texts_and_labels(n_copies=1):
 
 
 def features():
-    X = sparse.random_array((7, 5), density=0.4, rng=np.random.default_rng(0), format="csr", dtype=np.float32)
+    X = sparse.random_array((7, 5), density=0.4, random_state=np.random.default_rng(0), format="csr", dtype=np.float32)
     return Dataset("numbers", X, np.eye(7, 3, dtype=int), ["a", "b", "c"])
 
 

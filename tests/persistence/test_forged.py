@@ -25,7 +25,7 @@ LABELS = [["cat"], ["dog"], ["cat", "dog"], ["mat"]] * 3
 def ranked() -> SLDLClassifier:
     """A model of sparse rows, with an inverted index, votes and a linear ranker."""
     rng = np.random.default_rng(0)
-    X = sparse.random_array((60, 40), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    X = sparse.random_array((60, 40), density=0.2, random_state=rng, format="csr", dtype=np.float32)
     Y = (rng.random((60, 6)) < 0.4).astype(int)
     Y[:6] = np.eye(6)
     classifier = SLDLClassifier(None, mapping=None, decoder=FeatureNeighborDecoder(), ranker=LinearRanker(4))
