@@ -61,7 +61,7 @@ class TreeDecoder:
             case {"kind": "list", "of": inner}:
                 return self._long_list(inner)
             case {"kind": "scalar", "dtype": dtype, "value": value} if dtype in SCALARS:
-                return np.dtype(dtype).type(self.decode(value))
+                return self._scalar(dtype, self.decode(value))
             case {"kind": "dtype", "value": dtype} if dtype in SCALARS:
                 return np.dtype(dtype).type
             case {"kind": "array", "name": name, "order": order}:
@@ -122,6 +122,12 @@ class TreeDecoder:
             raise ModelFormatError(f"{self.source}: a packed matrix has other arrays than its shape needs.")
         indices = unpack_indices(gaps, indptr, node["shape"][1])
         return self._matrix(node, unpack_values(data, len(indices), np.dtype(node["dtype"])), indices, indptr)
+
+    def _scalar(self, dtype: str, value: Any) -> Any:
+        scalar = np.dtype(dtype).type(value)
+        if scalar.dtype.kind in "iu" and int(scalar) != value:  # NumPy 1 wraps around
+            raise OverflowError(f"{value} is no {dtype}")
+        return scalar
 
     def _check_shape(self, shape: Any, indptr: Any) -> None:
         """Before a matrix is made, which takes memory for as many rows as are stated."""
