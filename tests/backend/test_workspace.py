@@ -13,7 +13,8 @@ from pysldl.backend.workspace import Workspace, row_parts
 def test_shards_of_labels_hold_the_rows_of_all(n_shards, monkeypatch):
     monkeypatch.setattr("pysldl.backend.label_problems.ROWS_AT_ONCE", 13)
     rng = np.random.RandomState(0)
-    Y = sparse.csr_array(sparse.random_array((50, 11), density=0.2, random_state=rng, format="csr") > 0).astype(np.float32)
+    Y = sparse.random_array((50, 11), density=0.2, random_state=rng, format="csr")
+    Y = sparse.csr_array(Y > 0).astype(np.float32)
     candidates = rng.randint(-1, 11, (50, 4)).astype(np.int32)
     options = {"everywhere": np.array([2, 6], dtype=np.int32), "left_out": np.arange(5, 20)}
     whole = label_problems(candidates, Y, **options)
