@@ -53,6 +53,12 @@ def test_every_declared_dependency_is_imported():
     assert declared(dev=False) <= imported("src") | behind_others
 
 
+def test_the_library_imports_nothing_that_runs_code_when_it_reads():
+    pattern = re.compile(r"^\s*(?:import|from) (?:pickle|cloudpickle|dill|joblib|marshal|shelve)\b", re.MULTILINE)
+    found = [str(path) for path in sorted((ROOT / "src").rglob("*.py")) if pattern.search(path.read_text())]
+    assert found == []
+
+
 def test_every_import_of_the_tests_is_declared():
     own = {path.stem for path in (ROOT / "tests").rglob("*.py")} | {path.name for path in (ROOT / "tests").iterdir()}
     own |= {path.stem for path in (ROOT / "benchmarks").rglob("*.py")} | {"benchmarks", "peers"}

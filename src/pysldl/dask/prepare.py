@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from pysldl._utils.names import name_array
 from pysldl.dask.cluster import clear_errors
 from pysldl.dask.parts import Block
-from pysldl.dask.transport import dumps, loads
+from pysldl.dask.transport import Packed, pack, unpack
 from pysldl.dask.workspace import DaskWorkspace, unpacked
 from pysldl.estimator.base import TrainingRows
 from pysldl.exceptions import DataError, SLDLError
@@ -120,11 +120,11 @@ def _map_blocks(
 ) -> list[Any]:
     """``function(block, *shared)`` for all blocks; large results are mapped files."""
     with clear_errors(workspace.client, stage):
-        payload = dumps(shared, workspace.folder)
+        payload = pack(shared, workspace.folder)
         futures = _submit(
             workspace, stage, _run_block, blocks, function, payload, secrets.token_hex(8), workspace.folder
         )
-        return [loads(data) for data in workspace.gather(stage, futures)]
+        return [unpack(packed) for packed in workspace.gather(stage, futures)]
 
 
 def _submit(
@@ -144,8 +144,8 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _run_block(block: Block, function: Callable[..., Any], payload: bytes, token: str, folder: str) -> bytes:
-    return dumps(function(block, *unpacked(token, payload)), folder)
+def _run_block(block: Block, function: Callable[..., Any], payload: Packed, token: str, folder: str) -> Packed:
+    return pack(function(block, *unpacked(token, payload)), folder)
 
 
 def _named_errors(block: Block, work: Callable[[], Any]) -> Any:

@@ -4,20 +4,22 @@ The client and all workers see one folder. Every large array of a fit is a file 
 What is sent beside it goes by Dask's own way.
 """
 
-import io
 import mmap
 import os
-import pickle
 import secrets
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["dumps", "forget_maps", "loads", "new_array", "release_pages"]
+__all__ = ["Packed", "forget_maps", "new_array", "pack", "release_pages", "unpack"]
 
 SPILLED_BYTES = 1 << 16  # smaller arrays travel with their task
+WALKED = ("pysldl.", "scipy.sparse.")  # modules of the objects whose attributes may be large arrays
 
 _maps: dict[str, mmap.mmap] = {}
 _places: dict[str, tuple[int, int]] = {}  # address and length of every map
@@ -57,35 +59,67 @@ def release_pages() -> None:
         mapped.madvise(mmap.MADV_DONTNEED)
 
 
-def dumps(value: Any, folder: str) -> bytes:
-    """Return ``value`` as bytes in which arrays of files are names; other large arrays are put into ``folder``."""
-    stream = io.BytesIO()
-    _Pickler(stream, folder).dump(value)
-    return stream.getvalue()
+@dataclass(frozen=True)
+class FileArray:
+    """Where an array lies: its file, and how it is laid out there."""
+
+    path: str
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[int, ...]
 
 
-def loads(data: bytes) -> Any:
-    """Return what :func:`dumps` was given, its arrays mapped."""
-    return pickle.loads(data)
+@dataclass(frozen=True)
+class Packed:
+    """A value whose large arrays are replaced by :class:`FileArray`; Dask sends it as any other object."""
+
+    value: Any
 
 
-class _Pickler(pickle.Pickler):
-    def __init__(self, stream: io.BytesIO, folder: str) -> None:
-        super().__init__(stream, protocol=5)
-        self.folder = folder
+def pack(value: Any, folder: str) -> Packed:
+    """Replace the arrays of files by their places; other large arrays are put into ``folder`` first."""
+    return Packed(_replaced(value, lambda part: _as_place(part, folder)))
 
-    def reducer_override(self, value: Any) -> Any:
-        if not isinstance(value, np.ndarray) or value.dtype.hasobject or value.size == 0:
-            return NotImplemented
-        found = _locate(value)
-        if found is None and value.nbytes >= SPILLED_BYTES:
-            copied = new_array(self.folder, value.shape, value.dtype)
-            copied[...] = value
-            value, found = copied, _locate(copied)
-        if found is None:
-            return NotImplemented
-        path, offset = found
-        return open_array, (path, offset, value.shape, value.dtype.str, value.strides)
+
+def unpack(packed: Packed) -> Any:
+    """Return what :func:`pack` was given, its arrays mapped."""
+    return _replaced(packed.value, _as_array)
+
+
+def _as_place(part: Any, folder: str) -> Any:
+    if not isinstance(part, np.ndarray) or part.dtype.hasobject or part.size == 0:
+        return part
+    found = _locate(part)
+    if found is None and part.nbytes >= SPILLED_BYTES:
+        copied = new_array(folder, part.shape, part.dtype)
+        copied[...] = part
+        part, found = copied, _locate(copied)
+    return part if found is None else FileArray(*found, part.shape, part.dtype.str, part.strides)
+
+
+def _as_array(part: Any) -> Any:
+    if not isinstance(part, FileArray):
+        return part
+    return open_array(part.path, part.offset, part.shape, part.dtype, part.strides)
+
+
+def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
+    """``value`` with its arrays replaced, in containers, sparse matrices and objects of this library, too."""
+    if isinstance(value, np.ndarray | FileArray):
+        return replace(value)
+    if isinstance(value, tuple):
+        items = [_replaced(item, replace) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, list):
+        return [_replaced(item, replace) for item in value]
+    if isinstance(value, dict):
+        return {key: _replaced(item, replace) for key, item in value.items()}
+    if not isinstance(value, type) and type(value).__module__.startswith(WALKED) and hasattr(value, "__dict__"):
+        changed = copy(value)
+        vars(changed).update({name: _replaced(item, replace) for name, item in vars(value).items()})
+        return changed
+    return value
 
 
 def _locate(array: NDArray[Any]) -> tuple[str, int] | None:

@@ -11,7 +11,7 @@ from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.threads import at_most_threads
 from pysldl.backend.workspace import Workspace
 from pysldl.dask.cluster import clear_errors, n_workers
-from pysldl.dask.transport import dumps, loads, new_array, release_pages
+from pysldl.dask.transport import Packed, new_array, pack, release_pages, unpack
 
 __all__ = ["DaskWorkspace", "release_when_large", "unpacked"]
 
@@ -51,14 +51,14 @@ class DaskWorkspace(Workspace):
         token = f"{stage}-{secrets.token_hex(8)}"
         with clear_errors(self.client, stage):
             # A task of its own, and not scattered: what is scattered is lost with the worker that has it.
-            payload = self.client.submit(bytes, dumps(shared, self.folder), key=f"pysldl-shared-{token}", pure=False)
+            payload = self.client.submit(_same, pack(shared, self.folder), key=f"pysldl-shared-{token}", pure=False)
             futures = [
                 self.client.submit(
                     _run, function, part, payload, token, self.folder, key=f"pysldl-{token}-{number}", pure=False
                 )
                 for number, part in enumerate(parts)
             ]
-            return [loads(data) for data in self.gather(stage, futures)]
+            return [unpack(packed) for packed in self.gather(stage, futures)]
 
     def gather(self, stage: str, futures: list[Any], *, results: bool = True) -> list[Any]:
         """Results of tasks in their order, with a report after each; the first error is raised.
@@ -82,22 +82,26 @@ class DaskWorkspace(Workspace):
         return [found[future.key] for future in futures]
 
 
-def unpacked(token: str, payload: bytes) -> Any:
+def unpacked(token: str, payload: Packed) -> Any:
     """What the tasks of a stage share, unpacked once by each worker; that of the stage before is forgotten."""
     found = _unpacked.get(token)
     if found is None:
         _unpacked.clear()
-        found = _unpacked[token] = loads(payload)
+        found = _unpacked[token] = unpack(payload)
     return found
 
 
-def _run(function: Callable[..., Any], part: Any, payload: bytes, token: str, folder: str) -> bytes:
+def _same(value: T) -> T:
+    return value
+
+
+def _run(function: Callable[..., Any], part: Any, payload: Packed, token: str, folder: str) -> Packed:
     """One part, on a worker."""
     from distributed import get_worker
 
     shared = unpacked(token, payload)
     with at_most_threads(1):  # Dask gives every core of a worker a task
-        result = dumps(function(part, *shared), folder)
+        result = pack(function(part, *shared), folder)
     release_when_large(get_worker())
     return result
 
