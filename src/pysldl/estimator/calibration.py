@@ -60,7 +60,7 @@ class ScoreCalibration(LightEstimator):
         labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
         floor = 0.0 if sparse.issparse(scores) else float(best[labels >= 0].min(initial=0.0))
         self._fit_ranked(labels, best, Y, floor)
-        self.sets_ = PredictionSets().fit_ranked(labels, best, Y)
+        self.sets_ = PredictionSets().fit(scores, Y)
         self.held_out_f1_ = _cross_fitted_f1(labels, best, Y)
         self.held_out_ = reliability_report(
             labels,

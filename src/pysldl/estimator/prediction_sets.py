@@ -123,10 +123,7 @@ class PredictionSets(LightEstimator):
         Y : csr_array of shape (n_rows, n_labels)
             Their labels.
         """
-        return self.fit_ranked(*top_k(scores, min(LABELS_PER_ROW, Y.shape[1])), Y)
-
-    def fit_ranked(self, labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_array) -> Self:
-        """Learn from the best labels of every row, -1 for none, and their scores."""
+        labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
         if best[labels >= 0].min(initial=1.0) == 0.0:  # votes: nothing speaks for a label that scores 0
             labels = np.where(best > 0, labels, -1)
         hits, there = hits_of(labels, Y), labels >= 0
