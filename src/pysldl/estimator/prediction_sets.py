@@ -17,7 +17,7 @@ from pysldl.metrics.reliability import by_frequency
 
 __all__ = ["PredictionSets", "SetCoverage"]
 
-LABELS_PER_ROW = 1000
+SCORES_PER_ROW = 1000
 KNOTS = 1024
 ROWS_AT_ONCE = 512
 PRECISION_CONFIDENCE = 0.9
@@ -123,7 +123,7 @@ class PredictionSets(LightEstimator):
         Y : csr_array of shape (n_rows, n_labels)
             Their labels.
         """
-        labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
+        labels, best = top_k(scores, min(SCORES_PER_ROW, Y.shape[1]))
         if best[labels >= 0].min(initial=1.0) == 0.0:  # votes: nothing speaks for a label that scores 0
             labels = np.where(best > 0, labels, -1)
         hits, there = hits_of(labels, Y), labels >= 0
