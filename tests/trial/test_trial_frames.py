@@ -128,6 +128,15 @@ def interrupt_when(started):
     os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, also in a process whose parent made it ignore the signal (a job in the background)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_fit_leaves_the_object_as_it_was():
     rng = np.random.default_rng(0)
     X, Y = rng.random((300, 40)), sparse.csr_array((rng.random((300, 60)) < 0.1).astype(float))

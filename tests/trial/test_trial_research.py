@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pysldl.baselines import LabelPrior
+from pysldl.experiments.run import methods
 from pysldl.experiments.run.methods import find_methods, register_method
 from pysldl.experiments.run.protocol import Protocol
 from pysldl.experiments.run.runner import find_sources, run_experiment
@@ -52,15 +53,14 @@ def test_all_methods_have_a_name_together():
     assert find_methods(["baselines"])[0].name == "SLEEC"
 
 
-def test_an_own_method_gets_its_tables(sldl, records_file, tmp_path):
+def test_an_own_method_gets_its_tables(sldl, records_file, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="figures need the extra plot")
-    if "mine" not in [method.name for method in find_methods(["all"])]:
-        register_method("mine", constant_method, title="Mine")
     sources, _ = find_sources([str(records_file)], None)
-    run_experiment(find_methods(["mine", "knn"]), sources, Protocol(n_folds=2), tmp_path / "run", jobs=1)
-    from pysldl.experiments.run import methods
-
-    methods._REGISTERED.pop("mine")  # the command that writes the tables does not know it
+    with monkeypatch.context() as patch:
+        patch.setattr(methods, "_REGISTERED", {})
+        register_method("mine", constant_method, title="Mine")
+        run_experiment(find_methods(["mine", "knn"]), sources, Protocol(n_folds=2), tmp_path / "run", jobs=1)
+    # the command that writes the tables does not know the method
     told = sldl("reproduce", "--report-only", "--out", tmp_path / "run", "--json").document
     assert {row["method"] for row in told["summaries"]} == {"Mine", "knn"}
     assert any("Mine" in path.read_text() for path in (tmp_path / "run" / "tables").glob("*.md"))
