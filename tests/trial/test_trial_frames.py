@@ -130,7 +130,7 @@ def interrupt_when(started):
 
 @pytest.fixture
 def interruptible():
-    """Ctrl-C raises KeyboardInterrupt, also in a process whose parent made it ignore the signal (a job in the background)."""
+    """Ctrl-C raises KeyboardInterrupt, also where a parent made the process ignore it (a job in the background)."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
