@@ -1,9 +1,13 @@
 """Fixtures every test folder may use; which tests depend on arithmetic, and what is skipped without extras."""
 
+import io
+import json
 import os
 import re
-from collections.abc import Generator
+import sys
+from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -25,6 +29,41 @@ def data_dir() -> Path:
     if not any(folder.glob("*.npz")):
         pytest.skip(f"no data sets in {folder}: set PYSLDL_DATA to the folder that holds them")
     return folder
+
+
+class Outcome(NamedTuple):
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def sldl(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+    """Run ``sldl`` with these words in this process; the exit code and what was printed."""
+    from pysldl.cli import run
+
+    monkeypatch.delenv("SLDL_DEBUG", raising=False)
+    monkeypatch.delenv("PYSLDL_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run_words(*words: object, stdin: bytes | None = None) -> Outcome:
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        code = run([str(word) for word in words])
+        return Outcome(code, *capsys.readouterr())
+
+    return run_words
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

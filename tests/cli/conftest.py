@@ -1,10 +1,7 @@
-"""A small world on disk in every format, and a way to run the command line in this process."""
+"""A small world on disk in every format, and models of it."""
 
-import io
 import json
-import sys
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,33 +10,6 @@ from pysldl.cli import run
 from pysldl.datasets import make_asymmetric_multilabel, write_npz, write_xc
 
 QUICK = ["--preset", "paper", "--set", "embedding.n_steps=30", "--set", "embedding.n_components=16"]
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self):
-        return json.loads(self.out)
-
-
-@pytest.fixture
-def sldl(capsys, monkeypatch):
-    """Run ``sldl`` with these words; the exit code and what was printed."""
-    monkeypatch.delenv("SLDL_DEBUG", raising=False)
-    monkeypatch.delenv("PYSLDL_DATA", raising=False)
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def run_words(*words, stdin=None):
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        code = run([str(word) for word in words])
-        return Outcome(code, *capsys.readouterr())
-
-    return run_words
 
 
 @pytest.fixture

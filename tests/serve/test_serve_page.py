@@ -198,6 +198,7 @@ def test_what_the_model_is(browser: Browser, service: Service) -> None:
     browser.press("#model-body summary", ENTER)
     said = browser.run("return document.getElementById('model-body').innerText")
     assert "world" in said and "400" in said and "embedding.n_components" in said and "nDCG" in said
+    assert "in held-out examples" in said.lower()  # the recall by label frequency has counts
     keep(browser, "model")
     assert_calm(browser)
 

@@ -1,9 +1,6 @@
-"""A small collection of records, as a cataloguer has it, and a way to run the command line in this process."""
+"""A small collection of records, as a cataloguer has it."""
 
-import io
 import json
-import sys
-from typing import NamedTuple
 
 import pytest
 
@@ -18,32 +15,12 @@ SUBJECTS = {
 PAIRS = (("chess", "music"), ("cooking", "travel"), ("music", "travel"), ("chess", "cooking"))
 
 
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self):
-        return json.loads(self.out)
-
-    @property
-    def lines(self):
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
 @pytest.fixture
-def sldl(capsys, monkeypatch):
-    """Run ``sldl`` with these words; the exit code and what was printed."""
-    monkeypatch.delenv("SLDL_DEBUG", raising=False)
-    monkeypatch.setenv("COLUMNS", "120")
+def sldl(sldl):
+    """Run ``sldl`` with these words; an error where its exit code is another, or where it fails with a traceback."""
 
     def run_words(*words, stdin=None, code=0):
-        if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        found = run([str(word) for word in words])
-        outcome = Outcome(found, *capsys.readouterr())
+        outcome = sldl(*words, stdin=stdin)
         assert outcome.code == code, outcome
         assert "Traceback" not in outcome.err
         return outcome

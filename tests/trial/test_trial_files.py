@@ -176,3 +176,11 @@ def test_an_unknown_option_of_a_format_names_those_it_has(sldl, records_file, tm
     assert "unknown option 'separater'; jsonl accepts text, labels" in wrong.err
     wrong = sldl("predict", tmp_path / "model", "--explain", code=2)
     assert "Unknown option" in wrong.err
+
+
+def test_the_usual_preset_is_the_accurate_one(sldl):
+    from inspect import signature
+
+    from pysldl.cli.fit import fit
+
+    assert signature(fit).parameters["preset"].default == "accurate"

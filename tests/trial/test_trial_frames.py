@@ -112,7 +112,7 @@ def test_probabilities_of_a_toy_are_not_zero(preset):
 def test_a_notebook_shows_stages_and_metrics(fitted):
     shown = fitted._repr_mimebundle_()["text/html"]
     assert "Fitted SLDLClassifier" in shown and "FeatureNeighborDecoder" in shown
-    assert "held-out rows" in shown and "P@1" in shown and "threshold of predict" in shown
+    assert "held-out examples" in shown and "P@1" in shown and "threshold of predict" in shown
     assert "Fitted SLDLClassifier" not in make_sldl("fast")._repr_mimebundle_()["text/html"]
 
 

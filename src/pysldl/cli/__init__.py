@@ -46,6 +46,7 @@ COMMANDS = (
     "explain",
     "evaluate",
     "inspect",
+    "export",
     "serve",
     "datasets",
     "reproduce",

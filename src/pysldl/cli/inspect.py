@@ -54,7 +54,7 @@ def inspect(
     label : str, optional
         Also show one label: its frequency, and the strongest relations from and to it.
     card : Path, optional
-        Write a model card, one HTML page that needs no network: data, settings, quality on held-out rows by label
+        Write a model card, one HTML page that needs no network: data, settings, quality on held-out examples by
         frequency, calibration, strongest relations, known limits.
     data : str, optional
         Rows to measure the quality on for the card: a file, or a name of the catalog. Default: held-out training rows,

@@ -140,7 +140,7 @@ class BlendDecoder(Decoder):
             share * votes.score + self.weight_ * readout.score,
             [NeighborVote(v.row, v.similarity, share * v.contribution) for v in votes.votes],
             self.weight_ * readout.direction,
-            "read-out's part of the score",
+            "total of the linear part of the score",
             terms_in_score=True,
         )
 

@@ -12,6 +12,7 @@ from pysldl._utils.validation import validate_parameters
 from pysldl.backend.dispatch import warn_no_numba
 from pysldl.backend.row_norms import dense_rows, unit_vectors
 from pysldl.decoding.base import TUNING_ROWS, LatentEvidence, label_prior, neighbors_to_ask
+from pysldl.decoding.joint import JointNeighborDecoder
 from pysldl.decoding.voting import NEIGHBORS, TEMPERATURES, Found, SimilarityDecoder, best_votes, mask_unmatched
 from pysldl.neighbors.exact import ExactIndex, index_of
 from pysldl.neighbors.inverted_index import MAX_POSTINGS, InvertedIndex
@@ -115,6 +116,10 @@ class FeatureNeighborDecoder(SimilarityDecoder):
         else:
             self.index_ = index_of(np.vstack([self.index_.vectors_, unit_vectors(dense_rows(Z))]))
         return self._take_labels(Y)
+
+    def beside_vectors(self) -> JointNeighborDecoder:
+        """Return an unfitted decoder with these parameters for rows that have vectors beside their features."""
+        return JointNeighborDecoder(self.n_neighbors, temperature=self.temperature, n_terms=self.n_terms)
 
     def _take_labels(self, Y: sparse.csr_array) -> Self:
         self.n_neighbors_ = min(self._given("n_neighbors", NEIGHBORS[0]), Y.shape[0])

@@ -1,5 +1,7 @@
 """The base of every classifier that learns: labels and features in every form people have them, checked once."""
 
+import sys
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from pysldl._utils.all_or_nothing import all_or_nothing
 from pysldl._utils.names import name_array
@@ -20,9 +22,10 @@ from pysldl._utils.validation import validate_parameters
 from pysldl.estimator.concepts import identifiers_of, identify_labels
 from pysldl.estimator.predictor import LabelPredictor
 from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.inspection.summary import fitted_html
+from pysldl.inspection.summary import fitted_html, fitted_summary
 from pysldl.metrics import evaluate
 from pysldl.preprocessing.canonical import canonical_rows
+from pysldl.preprocessing.dense_columns import append_dense, as_dense_rows, require_dense
 from pysldl.preprocessing.frames import column_names, is_frame
 from pysldl.preprocessing.labels import (
     EncodedLabels,
@@ -52,12 +55,15 @@ class TrainingRows(NamedTuple):
     feature_names : ndarray of shape (n_features,) or None
     vectorizer : TfidfVectorizer or None
         Fitted, where the rows are texts.
+    n_dense : int
+        Last columns of X that were given as dense vectors.
     """
 
     X: Any
     labels: EncodedLabels
     feature_names: NDArray[Any] | None = None
     vectorizer: Any = None
+    n_dense: int = 0
 
 
 class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
@@ -73,6 +79,9 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     n_samples_ : int
         Training rows.
     n_features_in_ : int
+        Those of the vectors included.
+    n_dense_ : int
+        Columns of the dense vectors beside the features, which are the last ones; 0 where there were none.
     feature_names_ : ndarray of shape (n_features,) or None
     vectorizer_ : TfidfVectorizer or None
         Set where the model was fitted on texts.
@@ -99,6 +108,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         "target_kind_",
         "n_samples_",
         "n_features_in_",
+        "n_dense_",
         "feature_names_in_",
         "feature_names_",
         "feature_idf_",
@@ -112,10 +122,12 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         "vectorizer": [HasMethods(["fit_transform", "transform"]), StrOptions({"auto"}), None],
         "memory_limit": [Interval(Real, 0, None, closed="neither"), str, None],
         "progress": ["boolean", callable, None],
+        "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
 
     vectorizer: Any = None
+    verbose: bool | int = False
     _on_progress: ProgressCallback | None = None
 
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
@@ -131,11 +143,13 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         label_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         vocabulary: Vocabulary | None = None,
+        dense: Any = None,
     ) -> Self:
         """Fit the model to features and labels in any form that :meth:`pysldl.SLDLClassifier.fit` takes."""
-        X, Y = self._check_training_rows(X, y, label_names, feature_names, vocabulary)
+        X, Y = self._check_training_rows(X, y, label_names, feature_names, vocabulary, dense)
         with self._reporting():
             self._fit_rows(X, Y)
+        self._tell_result()
         return self
 
     def _check_training_rows(
@@ -145,13 +159,16 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         label_names: Sequence[str] | None,
         feature_names: Sequence[str] | None,
         vocabulary: Vocabulary | None = None,
+        dense: Any = None,
     ) -> tuple[Any, sparse.csr_array]:
         """Check parameters, features and labels; set what is known of them before anything is learned."""
         validate_parameters(self)
         encoded = self._encoded_labels(y, label_names, vocabulary)
-        X = self._features(X, reset=True, Y=encoded.Y)
+        with self._timed("features"):
+            X = self._features(X, dense, reset=True, Y=encoded.Y)
         check_consistent_length(X, encoded.Y)
-        self._take_training_rows(TrainingRows(X, encoded, self._named_features(X, feature_names), self.vectorizer_))
+        names = self._named_features(X, feature_names)
+        self._take_training_rows(TrainingRows(X, encoded, names, self.vectorizer_, self.n_dense_))
         return X, encoded.Y
 
     def _take_training_rows(self, rows: TrainingRows) -> None:
@@ -169,6 +186,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         self.n_features_in_ = int(rows.X.shape[1])
         self.feature_names_ = rows.feature_names
         self.vectorizer_ = rows.vectorizer
+        self.n_dense_ = rows.n_dense
         self.calibration_ = None
         unseen = np.flatnonzero(self.label_counts_ == 0)
         if unseen.size:
@@ -207,7 +225,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     def _forget_vocabulary(self) -> None:
         self.vocabulary_ = self.label_ids_ = self.label_targets_ = self.name_rates_ = None
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, dense: Any = None) -> float:
         """Return nDCG@5 of the ranking; accuracy where the model was fitted on one class per row.
 
         Parameters
@@ -217,13 +235,15 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
             A label that the model has never seen counts as missed, and a warning says how many there are.
         sample_weight : array-like of shape (n_samples,), optional
             Only with one class per row.
+        dense : array-like of shape (n_samples, n_dense), optional
+            Vectors of the same rows, where :meth:`fit` was given such.
         """
         self._require_fit()
         if self.target_kind_ == "classes":
-            return float(np.average(self.predict(X) == as_classes(y), weights=sample_weight))
+            return float(np.average(self.predict(X, dense=dense) == as_classes(y), weights=sample_weight))
         if sample_weight is not None:
             raise DataError("sample_weight is not supported by the ranking score.")
-        labels, _ = self.predict_topk(X, 5)
+        labels, _ = self.predict_topk(X, 5, dense=dense)
         Y = self.encode(y, unseen="keep")
         check_consistent_length(labels, Y)
         n_unseen = int((Y.indices >= len(self.label_names_)).sum())
@@ -330,7 +350,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         """The labels, under scikit-learn's name."""
         return self.label_names_
 
-    def _features(self, X: Any, *, reset: bool = False, Y: sparse.csr_array | None = None) -> Any:
+    def _features(self, X: Any, dense: Any = None, *, reset: bool = False, Y: sparse.csr_array | None = None) -> Any:
         """Validated features; texts go through the vectorizer, which labels ``Y`` of the same rows may choose."""
         texts = as_texts(X)
         if texts is not None:
@@ -347,7 +367,20 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
                 X = self.vectorizer_.transform(texts)
         elif reset:
             self.vectorizer_ = None
+        X = self._with_dense(X, dense, reset)
         return canonical_rows(validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset))
+
+    def _with_dense(self, X: Any, dense: Any, reset: bool) -> Any:
+        """Features and, where there are any, dense vectors as their last columns."""
+        if reset:
+            self.n_dense_ = 0
+        if dense is None and not self.n_dense_:
+            return X
+        X = check_array(X, accept_sparse="csr", dtype=[np.float32, np.float64])
+        vectors = as_dense_rows(dense, X.shape[0]) if reset else require_dense(dense, X.shape[0], self.n_dense_)
+        if reset:
+            self.n_dense_ = vectors.shape[1]
+        return append_dense(X, vectors)
 
     def _new_vectorizer(self, texts: Sequence[str], Y: sparse.csr_array | None) -> Any:
         if self.vectorizer is None:
@@ -375,9 +408,27 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         """Report the begin and the end of a stage that has no steps to count."""
         if self._on_progress is not None:
             self._on_progress(Progress(name, 0, 1))
-        yield
+        with self._timed(name):
+            yield
         if self._on_progress is not None:
             self._on_progress(Progress(name, 1, 1))
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        """Tell how long a stage took, if ``verbose``."""
+        started = time.perf_counter()
+        yield
+        self._tell(f"{name}: {time.perf_counter() - started:.1f} s")
+
+    def _tell(self, line: str) -> None:
+        if self.verbose:
+            print(f"[pysldl] {line}", file=sys.stderr, flush=True)
+
+    def _tell_result(self) -> None:
+        """Tell what was fitted and how good it was on held-out rows, if ``verbose``."""
+        if self.verbose:
+            for name, value in fitted_summary(self):
+                self._tell(f"{name}: {value}")
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """What a notebook shows: scikit-learn's diagram and, once fitted, the stages with their held-out metrics."""
@@ -392,6 +443,8 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
                 return getattr(self, "feature_names_in_", None)
             feature_names = self.vectorizer_.get_feature_names_out()
         names = name_array(feature_names)
+        if self.n_dense_ and len(names) == X.shape[1] - self.n_dense_:
+            names = np.concatenate([names, name_array([f"dense {column}" for column in range(self.n_dense_)])])
         if names.shape != (X.shape[1],):
             raise DataError(f"feature_names holds {names.size} names, but X has {X.shape[1]} columns.")
         return names

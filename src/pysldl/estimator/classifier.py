@@ -106,6 +106,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
     progress : callable or bool, optional
         Called with a :class:`~pysldl._utils.progress.Progress` after every step of a long stage; True draws bars in a
         terminal or a notebook, and else prints lines on standard error.
+    verbose : bool
+        Print how long each stage of ``fit`` took and, in the end, what was fitted and its metrics on held-out rows.
     random_state : int, RandomState or None
         Seed of everything random; a stage that has its own keeps it.
 
@@ -172,6 +174,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         device: str = "cpu",
         memory_limit: int | str | None = None,
         progress: ProgressCallback | bool | None = None,
+        verbose: bool = False,
         random_state: Any = None,
     ) -> None:
         self.embedding = embedding
@@ -187,6 +190,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         self.device = device
         self.memory_limit = memory_limit
         self.progress = progress
+        self.verbose = verbose
         self.random_state = random_state
 
     @all_or_nothing
@@ -198,6 +202,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         label_names: Sequence[str] | None = None,
         feature_names: Sequence[str] | None = None,
         vocabulary: Vocabulary | None = None,
+        dense: Any = None,
     ) -> Self:
         """Fit scaling, embedding, mapping, decoder, ranker, reranker and calibration, in this order.
 
@@ -216,8 +221,14 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         vocabulary : Vocabulary, optional
             What the labels are, see :func:`pysldl.datasets.read_vocabulary`. Labels may then be given by identifier,
             notation or name, and are called by their preferred names.
+        dense : array-like of shape (n_samples, n_dense), optional
+            Vectors of the same rows beside sparse X or texts, such as embeddings of the texts: an array, a frame, or a
+            column of vectors. Neighbors are searched by both, and how much each counts is chosen on held-out training
+            rows; mapping and ranker see the vectors as further features. All methods that predict then take ``dense``,
+            too. The search by vectors is exact: its cost grows with the square of the rows.
         """
-        return self._fit_stages(*self._check_training_rows(X, y, label_names, feature_names, vocabulary), Workspace())
+        rows = self._check_training_rows(X, y, label_names, feature_names, vocabulary, dense)
+        return self._fit_stages(*rows, Workspace())
 
     @all_or_nothing
     def fit_prepared(self, rows: TrainingRows, workspace: Workspace) -> Self:
@@ -269,12 +280,13 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             elif calibrates:
                 with self._stage("calibration"):
                     self.calibration_ = self._calibrated(X, Z, Y, order)
+        self._tell_result()
         return self
 
     @available_if(why_no_codes)
     def fit_transform(self, X: Any, y: Any, **names: Any) -> NDArray[np.float32]:
         """Return the latent codes of the training rows, of shape (n_samples, n_components), after :meth:`fit`."""
-        codes: NDArray[np.float32] = self.fit(X, y, **names).transform(X)
+        codes: NDArray[np.float32] = self.fit(X, y, **names).transform(X, dense=names.get("dense"))
         return codes
 
     def _make_stages(self, X: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> None:
@@ -286,6 +298,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         self.reranker_ = None if ranker is None or self.reranker is None else clone(self.reranker)
         if self.decoder_.input_kind == "features":
             self.embedding_ = self.mapping_ = None
+            if self.n_dense_ and sparse.issparse(X):
+                self.decoder_ = self.decoder_.beside_vectors()
         n_pairs = int(np.sum(np.diff(Y.indptr).astype(np.int64) ** 2))
         estimate = self.estimate_memory(X.shape[0], X.shape[1], Y.shape[1], _n_nonzeros(X), n_pairs=n_pairs)
         for stage, needed in estimate.items():
@@ -315,10 +329,12 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         """Fit embedding and mapping; returns the targets of the training rows, (n_samples, n_components)."""
         report = self._on_progress
         if not isinstance(self.embedding, FrozenEstimator):
-            self.embedding_.fit(Y, progress=report, memory_limit=self.memory_limit)
+            with self._timed("embedding"):
+                self.embedding_.fit(Y, progress=report, memory_limit=self.memory_limit)
         Z = self.embedding_.transform(Y)
         self._lean_mapping(self.mapping_, (*X.shape, _n_nonzeros(X), Z.shape[1]))
-        self.mapping_.fit(X, Z, leverage_of=held, progress=report)
+        with self._timed("mapping"):
+            self.mapping_.fit(X, Z, leverage_of=held, progress=report)
         return Z
 
     def _left_out_codes(self, codes: Any, Z: Any, rows: NDArray[np.integer]) -> Any:
@@ -372,7 +388,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
                 rows.append(held)
                 parts = [held[part] for part in gen_batches(len(held), self._rows_at_once())]
                 if self.mapping_ is None:
-                    scores += [self.decoder_.loo_scores(X[part], part, X, Y) for part in parts]
+                    codes = self._rows_to_decode(X)
+                    scores += [self.decoder_.loo_scores(codes[part], part, codes, Y) for part in parts]
                     continue
                 others = np.sort(np.setdiff1d(order, held))
                 mapping = self._mapping_of(X[others], Z[others])

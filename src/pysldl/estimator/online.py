@@ -59,7 +59,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
 
     @available_if(_why_not_online)
     @single_threaded_blas
-    def partial_fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None, dense: Any = None) -> Self:
         """Learn from further rows; the first call is :meth:`fit`.
 
         The features of texts are those of the first fit: words that it never saw are not taken up.
@@ -73,10 +73,12 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
             refused.
         label_names : sequence of str, optional
             Names of the columns of ``y``.
+        dense : array-like of shape (n_new, n_dense), optional
+            Vectors of the same rows, where :meth:`fit` was given such.
         """
         if not hasattr(self, "n_samples_"):
-            return self.fit(X, y, label_names=label_names)
-        rows = _like(self.training_features_, self._scaled(self._features(X)))
+            return self.fit(X, y, label_names=label_names, dense=dense)
+        rows = _like(self.training_features_, self._scaled(self._features(X, dense)))
         Y, names = self._joined_labels(y, label_names)
         check_consistent_length(rows, Y)
         said = self.__dict__.get("training_excerpts_")
@@ -136,7 +138,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
     ) -> None:
         """Bring the stages to the rows ``X`` and labels ``Y``. The model changes when all of them have succeeded."""
         embedding, mapping, ranker = self.embedding_, self.mapping_, self.ranker_
-        codes = X
+        codes = self._rows_to_decode(X) if mapping is None else X
         if mapping is not None:
             embedding = copy(embedding).extend(Y)
             targets = [None if rows is None else (rows[0], embedding.transform(rows[1])) for rows in (added, removed)]
@@ -154,7 +156,8 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
         if ranker is not None:
             before = np.pad(self.label_counts_, (0, Y.shape[1] - len(self.label_counts_)))
             new = np.flatnonzero((before == 0) & (counts > 0))
-            postings = getattr(decoder, "postings_", None)
+            # An index beside vectors holds a part of the columns only.
+            postings = None if self.n_dense_ else getattr(decoder, "postings_", None)
             ranker = extend_ranker(ranker, sparse.csr_array(X, dtype=np.float32), Y, new, postings)
         self.embedding_, self.mapping_, self.decoder_, self.ranker_ = embedding, mapping, decoder, ranker
         self.label_names_, self.label_counts_, self.n_samples_ = names, counts, Y.shape[0]

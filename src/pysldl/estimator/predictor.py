@@ -35,6 +35,7 @@ from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
 from pysldl.preprocessing.canonical import canonical_rows
+from pysldl.preprocessing.dense_columns import append_dense, require_dense, split_dense
 from pysldl.preprocessing.frames import library_of, make_frame, row_index
 from pysldl.preprocessing.name_matching import NameMatcher
 from pysldl.preprocessing.scaling import standardized
@@ -69,6 +70,7 @@ class LabelPredictor:
     feature_names_: NDArray[Any] | None
     n_features_in_: int
     n_samples_: int
+    n_dense_: int = 0
     vectorizer_: Any
     calibration_: ScoreCalibration | None
     vocabulary_: Vocabulary | None = None
@@ -86,14 +88,16 @@ class LabelPredictor:
         """Rows whose scores are held at the same time: dense ones, unless a subclass knows better."""
         return max(1, BLOCK_BYTES // (4 * len(self.label_names_)))
 
-    def _features(self, X: Any) -> Any:
+    def _features(self, X: Any, dense: Any = None) -> Any:
+        if dense is not None or self.n_dense_:
+            X = append_dense(X, require_dense(dense, X.shape[0], self.n_dense_))
         return canonical_rows(X)
 
     def _require_fit(self) -> None:
         """Raise an error where the model was not fitted, which only one that learns can lack."""
 
-    def score_blocks(self, X: Any) -> Iterator[Any]:
-        """Yield the scores of the rows ``X``, block by block.
+    def score_blocks(self, X: Any, *, dense: Any = None) -> Iterator[Any]:
+        """Yield the scores of the rows ``X``, block by block; ``dense`` as in :meth:`predict_topk`.
 
         Yields
         ------
@@ -101,7 +105,7 @@ class LabelPredictor:
             Labels without training rows are -inf in a dense block; what a CSR block does not store is not predicted.
         """
         self._require_fit()
-        yield from self._score_checked(self._features(X))
+        yield from self._score_checked(self._features(X, dense))
 
     def predict_topk(
         self,
@@ -112,6 +116,7 @@ class LabelPredictor:
         proba: bool = False,
         hierarchy: Literal["broader", "narrower"] | None = None,
         match_names: bool | Sequence[str] = False,
+        dense: Any = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the k best labels of every row, best first.
 
@@ -130,6 +135,8 @@ class LabelPredictor:
         match_names : bool or sequence of str
             Also consider labels whose preferred or alternative name occurs in the text, see :meth:`learn_name_rates`.
             Where X holds features, give the texts.
+        dense : array-like of shape (n_samples, n_dense), optional
+            Vectors of the same rows, where :meth:`fit` was given such.
 
         Returns
         -------
@@ -140,7 +147,7 @@ class LabelPredictor:
         """
         plain = hierarchy is None and match_names is False
         width = k if plain else max(k, min(k + MORE_TO_CHOOSE_FROM, len(self.label_names_)))
-        found = [top_k(block, width) for block in self.score_blocks(X)]
+        found = [top_k(block, width) for block in self.score_blocks(X, dense=dense)]
         labels = np.concatenate([part for part, _ in found])
         scores = np.concatenate([part for _, part in found])
         if match_names is not False:
@@ -158,7 +165,9 @@ class LabelPredictor:
         spelled = self.label_names_ if names is True or self.label_ids_ is None else self.label_ids_
         return np.where(labels >= 0, spelled[labels], ""), scores
 
-    def predict_frame(self, X: Any, k: int = 5, *, proba: bool = False, library: str | None = None) -> Any:
+    def predict_frame(
+        self, X: Any, k: int = 5, *, proba: bool = False, library: str | None = None, dense: Any = None
+    ) -> Any:
         """Return the k best labels of every row as a frame with one line for each row and label.
 
         Parameters
@@ -169,6 +178,8 @@ class LabelPredictor:
             Give calibrated probabilities instead of scores.
         library : {"pandas", "polars", "pyarrow"}, optional
             What the frame is made with. Default: that of ``X``, and pandas where X is no frame.
+        dense : array-like of shape (n_samples, n_dense), optional
+            Vectors of the same rows, where :meth:`fit` was given such.
 
         Returns
         -------
@@ -176,7 +187,7 @@ class LabelPredictor:
             With the columns ``row`` (the index of a pandas ``X``, else numbers), ``rank``, ``label``, and ``score`` or
             ``probability``.
         """
-        labels, scores = self.predict_topk(X, k, proba=proba)
+        labels, scores = self.predict_topk(X, k, proba=proba, dense=dense)
         rows, slots = np.nonzero(labels >= 0)
         index = row_index(X, len(labels))
         columns = {
@@ -187,23 +198,27 @@ class LabelPredictor:
         }
         return make_frame(columns, library or library_of(X) or "pandas")
 
-    def predict_scores(self, X: Any, top: int = 100) -> sparse.csr_array:
-        """Return the scores of the ``top`` best labels of every row, CSR of shape (n_samples, n_labels)."""
-        self._require_fit()
-        return self._as_sparse(*self.predict_topk(X, min(top, len(self.label_names_))))
+    def predict_scores(self, X: Any, top: int = 100, *, dense: Any = None) -> sparse.csr_array:
+        """Return the scores of the ``top`` best labels of every row, CSR of shape (n_samples, n_labels).
 
-    def decision_function(self, X: Any) -> NDArray[np.float32]:
+        ``dense`` as in :meth:`predict_topk`.
+        """
+        self._require_fit()
+        return self._as_sparse(*self.predict_topk(X, min(top, len(self.label_names_)), dense=dense))
+
+    def decision_function(self, X: Any, *, dense: Any = None) -> NDArray[np.float32]:
         """Return the scores of all labels, dense of shape (n_samples, n_labels); refused past the memory limit.
 
         A label that no training row carries gets the lowest score of its row, or 0 where that is lower. With two
         classes (one-dimensional ``Y``) the difference of their scores, of shape (n_samples,), as in scikit-learn.
+        ``dense`` as in :meth:`predict_topk`.
         """
-        dense = self._dense_scores(X)
-        if self.target_kind_ == "classes" and dense.shape[1] == 2:
-            return np.asarray(dense[:, 1] - dense[:, 0])
-        return dense
+        scores = self._dense_scores(X, dense)
+        if self.target_kind_ == "classes" and scores.shape[1] == 2:
+            return np.asarray(scores[:, 1] - scores[:, 0])
+        return scores
 
-    def predict(self, X: Any, *, threshold: float | None = None) -> Any:
+    def predict(self, X: Any, *, threshold: float | None = None, dense: Any = None) -> Any:
         """Return the labels of every row, in the form ``fit`` was given.
 
         Parameters
@@ -211,6 +226,8 @@ class LabelPredictor:
         X : array-like or sparse of shape (n_samples, n_features), or texts
         threshold : float, optional
             Score from which a label is predicted. Default: the one that was best on held-out training rows.
+        dense : array-like of shape (n_samples, n_dense), optional
+            Vectors of the same rows, where :meth:`fit` was given such.
 
         Returns
         -------
@@ -219,9 +236,9 @@ class LabelPredictor:
         """
         self._require_fit()
         if self.target_kind_ == "classes":
-            labels, _ = self.predict_topk(X, 1)
+            labels, _ = self.predict_topk(X, 1, dense=dense)
             return self.label_names_[labels.ravel()]
-        return self._labels_from(X, self._fitted_calibration().threshold_ if threshold is None else threshold)
+        return self._labels_from(X, self._fitted_calibration().threshold_ if threshold is None else threshold, dense)
 
     def predict_set(
         self,
@@ -230,6 +247,7 @@ class LabelPredictor:
         recall: float | None = None,
         precision: float | None = None,
         confidence: float | None = None,
+        dense: Any = None,
     ) -> Any:
         """Return as many labels of every row as a wanted recall, or precision, allows.
 
@@ -246,6 +264,8 @@ class LabelPredictor:
         confidence : float, optional
             Hold the wish with this confidence in the draw of the held-out rows. Default: in expectation (conformal risk
             control) for recall, 0.9 for precision.
+        dense : array-like of shape (n_samples, n_dense), optional
+            Vectors of the same rows, where :meth:`fit` was given such.
 
         Returns
         -------
@@ -262,7 +282,8 @@ class LabelPredictor:
         (3, 90)
         """
         sets = self._prediction_sets()
-        return self._labels_from(X, sets.threshold(recall=recall, precision=precision, confidence=confidence))
+        threshold = sets.threshold(recall=recall, precision=precision, confidence=confidence)
+        return self._labels_from(X, threshold, dense)
 
     def set_coverage(
         self, *, recall: float | None = None, precision: float | None = None, confidence: float | None = None
@@ -286,25 +307,25 @@ class LabelPredictor:
             )
         return self._fitted_calibration().sets_
 
-    def _labels_from(self, X: Any, threshold: float) -> Any:
+    def _labels_from(self, X: Any, threshold: float, dense: Any) -> Any:
         """Labels that score at least ``threshold``, as names or as an indicator."""
-        blocks = [_labels_above(block, threshold) for block in self.score_blocks(X)]
+        blocks = [_labels_above(block, threshold) for block in self.score_blocks(X, dense=dense)]
         if self.target_kind_ == "names":
             return LabelLists(self.label_names_[row[row >= 0]].tolist() for labels in blocks for row in labels)
         return sparse.vstack([self._as_sparse(labels, np.ones(labels.shape)) for labels in blocks], format="csr")
 
-    def predict_proba(self, X: Any, top: int | None = None) -> Any:
+    def predict_proba(self, X: Any, top: int | None = None, *, dense: Any = None) -> Any:
         """Return calibrated probabilities, dense of shape (n_samples, n_labels), or CSR of the ``top`` best labels.
 
-        With one class per row the probabilities of a row sum to 1.
+        With one class per row the probabilities of a row sum to 1. ``dense`` as in :meth:`predict_topk`.
         """
         self._require_fit()
         if top is not None:
-            return self._as_sparse(*self.predict_topk(X, min(top, len(self.label_names_)), proba=True))
+            return self._as_sparse(*self.predict_topk(X, min(top, len(self.label_names_)), proba=True, dense=dense))
         if self.target_kind_ == "classes":
-            shares = np.maximum(self._dense_scores(X), 0.0).astype(np.float64) + 1e-12
+            shares = np.maximum(self._dense_scores(X, dense), 0.0).astype(np.float64) + 1e-12
             return shares / shares.sum(axis=1, keepdims=True)
-        probabilities = self._fitted_calibration().probability(self._dense_scores(X))
+        probabilities = self._fitted_calibration().probability(self._dense_scores(X, dense))
         probabilities[:, self.never_predicted()] = 0.0
         return probabilities
 
@@ -443,9 +464,9 @@ class LabelPredictor:
         counts = np.bincount(self.label_targets_[kept], self.label_counts_[kept], minlength=len(self.label_counts_))
         return np.asarray(counts == 0)
 
-    def _dense_scores(self, X: Any) -> NDArray[np.float32]:
+    def _dense_scores(self, X: Any, dense: Any) -> NDArray[np.float32]:
         self._require_fit()
-        X = self._features(X)
+        X = self._features(X, dense)
         require_memory(
             4 * X.shape[0] * len(self.label_names_),
             f"A dense score matrix of {X.shape[0]} rows and {len(self.label_names_)} labels",
@@ -504,17 +525,18 @@ class StagedPredictor(LabelPredictor):
     reranker_: Any
 
     @available_if(why_no_codes)
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: Any, *, dense: Any = None) -> NDArray[np.float32]:
         """Return the latent codes of the rows ``X`` (Eq. 18), of shape (n_samples, n_components).
 
-        A model whose decoder works on the features themselves has no codes, and no such method.
+        A model whose decoder works on the features themselves has no codes, and no such method. ``dense`` as in
+        :meth:`predict_topk`.
         """
         self._require_fit()
-        codes: NDArray[np.float32] = self.mapping_.predict(self._scaled(self._features(X)))
+        codes: NDArray[np.float32] = self.mapping_.predict(self._scaled(self._features(X, dense)))
         return codes
 
     @single_threaded_blas
-    def explain(self, x: Any, label: str | int, *, top: int = 5) -> Explanation:
+    def explain(self, x: Any, label: str | int, *, top: int = 5, dense: Any = None) -> Explanation:
         """Explain the score of one row for one label: the neighbors, the features, and how they add up.
 
         Parameters
@@ -525,13 +547,15 @@ class StagedPredictor(LabelPredictor):
             Name or column.
         top : int
             Neighbors and features listed.
+        dense : array-like of shape (n_dense,), optional
+            The vector of the row, where :meth:`fit` was given such.
 
         Returns
         -------
         Explanation
         """
         column = self.label_column(label)
-        X = self._scaled(self._features(_one_row(x)))
+        X = self._scaled(self._features(_one_row(x), None if dense is None else np.atleast_2d(np.asarray(dense))))
         row = sparse.csr_array(X)
         evidence, weights, constant = self._evidence(X, row, column)
         score, meaning, first_score = evidence.score, evidence.meaning, 0.0
@@ -539,7 +563,7 @@ class StagedPredictor(LabelPredictor):
         if self.ranker_ is not None:
             score = float(self._score_scaled(X)[0, column])
             weights, constant = self.ranker_.terms(column, row.indices)
-            meaning = "linear score of the ranker"
+            meaning = "total of the label's linear classifier"
             with use_device(self.device), fixed_order_blas():
                 candidates = self._ranked(X, self._rows_to_decode(X))
             first_score = float(candidates.scores[0][candidates.labels[0] == column].sum())
@@ -628,18 +652,27 @@ class StagedPredictor(LabelPredictor):
         return l2_normalize(X) if self.normalize else X
 
     def _rows_to_decode(self, X: Any, mapping: Any = None) -> Any:
-        """What the decoder works on: features as they are, their codes, or both; codes of ``mapping``, if given."""
+        """What the decoder works on: features as they are, their codes, or both; codes of ``mapping``, if given.
+
+        Without a mapping, dense vectors beside the features stand in for the codes.
+        """
         mapping = self.mapping_ if mapping is None else mapping
         if mapping is None:
-            return X
+            if self.decoder_.input_kind != "both":
+                return X
+            features, vectors = split_dense(sparse.csr_array(X), self.n_dense_)
+            return CodedRows(vectors, features)
         codes = mapping.predict(X)
         return CodedRows(codes, X) if self.decoder_.input_kind == "both" else codes
 
     def _evidence(self, X: Any, row: sparse.csr_array, column: int) -> tuple[LatentEvidence, NDArray[Any], float]:
         """Evidence of the decoder, and its linear part as weights of the features of ``row`` and a constant."""
         if self.mapping_ is None:
-            evidence = self.decoder_.evidence(row, column)
-            return evidence, evidence.direction[row.indices], 0.0
+            evidence = self.decoder_.evidence(self._rows_to_decode(row), column)
+            direction = evidence.direction
+            if evidence.feature_direction is not None:
+                direction = np.concatenate([evidence.feature_direction, direction])
+            return evidence, direction[row.indices], 0.0
         code = self._rows_to_decode(X)
         evidence = self.decoder_.evidence(code if isinstance(code, CodedRows) else code[0], column)
         weights = self.mapping_.coef_[row.indices] @ evidence.direction

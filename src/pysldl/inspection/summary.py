@@ -1,4 +1,4 @@
-"""A fitted model in a table: its stages, its size, and how good it was on held-out rows."""
+"""A fitted model in a table: its stages, its size, and how good it was on held-out examples."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def fitted_summary(model: Any) -> list[tuple[str, str]]:
     n_seen = int((model.label_counts_ > 0).sum())
     facts = [
         ("training rows", f"{model.n_samples_:,}"),
-        ("features", f"{model.n_features_in_:,}" + (" words" if model.vectorizer_ is not None else "")),
+        ("features", _features(model)),
         (
             "labels",
             f"{len(model.label_names_):,}, of which {n_seen:,} have training rows",
@@ -34,7 +34,7 @@ def fitted_summary(model: Any) -> list[tuple[str, str]]:
     if calibration is not None:
         held = calibration.held_out_
         figures = ", ".join(f"{name} {value:.3f}" for name, value in held["metrics"].items())
-        facts.append((f"on {held['n_rows']:,} held-out rows", figures))
+        facts.append((f"on {held['n_rows']:,} held-out examples", figures))
         facts.append(
             ("threshold of predict", f"{calibration.threshold_:.4g}, held-out F1 {calibration.held_out_f1_:.3f}")
         )
@@ -44,3 +44,14 @@ def fitted_summary(model: Any) -> list[tuple[str, str]]:
 def fitted_html(model: Any) -> str:
     """Return :func:`fitted_summary` as a table for a notebook."""
     return html_table(f"Fitted {type(model).__name__}", ("", ""), fitted_summary(model))
+
+
+def _features(model: Any) -> str:
+    """How many features there are, and what they stand for."""
+    told = f"{model.n_features_in_ - model.n_dense_:,}"
+    if model.vectorizer_ is not None:
+        kind = getattr(model.vectorizer_, "analyzer", "word")
+        shortest, longest = getattr(model.vectorizer_, "ngram_range", (1, 1))
+        told += " words" if kind == "word" else " groups of characters"
+        told += "" if longest == 1 else f", {shortest} to {longest} together"
+    return told if not model.n_dense_ else f"{told}, and dense vectors of {model.n_dense_:,}"

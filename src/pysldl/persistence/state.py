@@ -168,6 +168,20 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class DecoderStage(Stage):
+    """A decoder; without a mapping before it, dense vectors beside the features are its codes."""
+
+    def check(self, value: Any, sizes: Sizes) -> None:
+        n_dense = sizes.get("dense", 0)
+        if not n_dense or "latent" in sizes or type(value).__name__ != "JointNeighborDecoder":
+            super().check(value, sizes)
+            return
+        inner = sizes | {"features": sizes.get("features", 0) - n_dense, "latent": n_dense}
+        super().check(value, inner)
+        _agree((inner["rows"],), ("rows",), sizes)
+
+
+@dataclass(frozen=True)
 class Text:
     """A text."""
 
@@ -289,11 +303,12 @@ def _check_blend(model: Any, sizes: Sizes) -> None:
 
 
 def _check_classifier(model: Any, sizes: Sizes) -> None:
-    """The terms of a vectorizer are the features."""
+    """The terms of a vectorizer are the features, but for those that were given as vectors."""
     vectorizer = vars(model).get("vectorizer_")
     terms = getattr(vectorizer, "vocabulary_", None)
-    if terms is not None and "features" in sizes and len(terms) != sizes["features"]:
-        raise ModelFormatError(f"the vectorizer has {len(terms)} terms, but the model {sizes['features']} features.")
+    n_terms = sizes.get("features", 0) - sizes.get("dense", 0)
+    if terms is not None and "features" in sizes and len(terms) != n_terms:
+        raise ModelFormatError(f"the vectorizer has {len(terms)} terms, but the model {n_terms} features for them.")
 
 
 def _a(*sizes: str, **options: Any) -> Array:
@@ -315,6 +330,7 @@ _CLASSIFIER = {
     "target_kind_": Text(),
     "n_samples_": _COUNT,
     "n_features_in_": Size("features"),
+    "n_dense_": Size("dense"),
     "feature_names_in_": Names(("features",)),
     "feature_names_": Optional(Names(("features",))),
     "feature_idf_": _a("features"),
@@ -339,7 +355,7 @@ _STAGED = _CLASSIFIER | {
         )
     ),
     "mapping_": Optional(Stage(("RidgeMapping", "LinearPredictor", "SharedFactorRidge"), {"latent": "latent"})),
-    "decoder_": Stage(_DECODERS, _ROWS),
+    "decoder_": DecoderStage(_DECODERS, _ROWS),
     "ranker_": Optional(Stage(("LinearRanker",))),
     "reranker_": Optional(Stage(("TreeReranker",))),
     "training_features_": Matrix(("rows", "features"), ("float32", "float64"), dense=True),
@@ -444,7 +460,7 @@ TABLE: dict[str, dict[str, Any]] = {
     },
 }
 MAY_BE_ABSENT = {
-    *("feature_names_in_", "feature_idf_", "training_features_", "training_labels_", "training_excerpts_"),
+    *("n_dense_", "feature_names_in_", "feature_idf_", "training_features_", "training_labels_", "training_excerpts_"),
     *(
         "label_ids_",
         "label_targets_",

@@ -42,7 +42,13 @@ def open_version(folder: Path, name: str) -> "ServedModel":
     name : str
         What the model is called.
     """
-    return ServedModel(name, read_manifest(folder), load_predictor(folder))
+    classifier = load_predictor(folder)
+    if classifier.n_dense_:
+        raise DataError(
+            f"{name}: was fitted with dense vectors beside the texts, which requests do not carry. Fit a model without "
+            "dense= to serve it."
+        )
+    return ServedModel(name, read_manifest(folder), classifier)
 
 
 @dataclass(frozen=True)

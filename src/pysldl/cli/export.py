@@ -1,0 +1,47 @@
+"""`sldl export`: a model and its card in a folder as model hubs take them."""
+
+from pathlib import Path
+
+from pysldl.cli._output import console, print_json
+
+__all__ = ["export"]
+
+
+def export(
+    model: Path,
+    folder: Path,
+    /,
+    *,
+    name: str | None = None,
+    license: str | None = None,
+    language: str | None = None,
+    json: bool = False,
+) -> int:
+    """Write a folder to upload to a model hub: README.md with the model card, and the model.
+
+    Example: `sldl export subjects subjects-hub --license cc-by-4.0 --language fi`
+
+    Parameters
+    ----------
+    model : Path
+        Folder that `sldl fit` wrote.
+    folder : Path
+        Folder to make, written atomically.
+    name : str, optional
+        Title of the card. Default: the name of the model folder.
+    license : str, optional
+        License of the model, for the header of the card.
+    language : str, optional
+        Language of the texts, such as en.
+    json : bool
+        Print one JSON object.
+    """
+    from pysldl.inspection.card import export_model
+
+    target = export_model(model, folder, name=name, license=license, language=language)
+    files = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
+    if json:
+        print_json({"model": str(model), "folder": str(folder), "files": files})
+    else:
+        console().print(f"wrote {folder}: README.md and model, {len(files)} files", markup=False, soft_wrap=True)
+    return 0

@@ -1,0 +1,84 @@
+"""Dense vectors beside features: embeddings of texts as further columns of the same rows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.backend.row_norms import l2_normalize, unit_vectors
+from pysldl.exceptions import DataError
+from pysldl.preprocessing.frames import as_column
+
+__all__ = ["append_dense", "as_dense_rows", "require_dense", "split_dense"]
+
+
+def as_dense_rows(dense: Any, n_rows: int) -> NDArray[np.float32]:
+    """Vectors in every form people have them as an array of shape (n_rows, n_dense), float32.
+
+    Parameters
+    ----------
+    dense : array-like of shape (n_rows, n_dense), frame of numbers, or column of vectors
+    n_rows : int
+        Rows that there must be.
+
+    Examples
+    --------
+    >>> as_dense_rows([[1, 2], [3, 4]], 2).dtype
+    dtype('float32')
+    """
+    if sparse.issparse(dense):
+        raise DataError("dense must be a dense array; sparse features belong into X.")
+    cells = as_column(dense)
+    try:
+        rows = np.asarray(dense if cells is None else [np.asarray(cell) for cell in cells], dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"dense must hold one vector of numbers per row, all of one length: {error}") from None
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise DataError(f"dense must have the shape (n_samples, n_dense), but has {rows.shape}.")
+    if rows.shape[0] != n_rows:
+        raise DataError(f"dense has {rows.shape[0]} rows, but X has {n_rows}.")
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        raise DataError(f"Row {int(np.argmin(finite))} of dense holds a number that is not finite.")
+    return rows
+
+
+def require_dense(dense: Any, n_rows: int, n_dense: int) -> NDArray[np.float32]:
+    """Return the vectors of new rows for a model that was fitted with ``n_dense`` columns of them, 0 for none."""
+    if dense is None:
+        raise DataError(
+            f"This model was fitted with dense vectors beside X: pass dense=, of shape (n_samples, {n_dense}), for "
+            "these rows, too. A model for the command line or the service is fitted without them."
+        )
+    if not n_dense:
+        raise DataError("dense= was passed, but this model was fitted without.")
+    rows = as_dense_rows(dense, n_rows)
+    if rows.shape[1] != n_dense:
+        raise DataError(f"dense has {rows.shape[1]} columns, but the model was fitted with {n_dense}.")
+    return rows
+
+
+def append_dense(X: Any, dense: NDArray[np.float32]) -> Any:
+    """Features with vectors as their last columns, each of the two parts with rows of length 1.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_rows, n_features)
+    dense : ndarray of shape (n_rows, n_dense), float32
+
+    Returns
+    -------
+    ndarray or csr_array of shape (n_rows, n_features + n_dense)
+        In the form and precision of ``X``. In CSR a vector takes eight bytes a number, 12 in double precision.
+    """
+    vectors = unit_vectors(dense).astype(X.dtype, copy=False)
+    if not sparse.issparse(X):
+        return np.hstack([l2_normalize(X), vectors])
+    return sparse.csr_array(sparse.hstack([l2_normalize(X), sparse.csr_array(vectors)], format="csr"))
+
+
+def split_dense(X: sparse.csr_array, n_dense: int) -> tuple[sparse.csr_array, NDArray[np.float32]]:
+    """The two parts that :func:`append_dense` joined."""
+    first = X.shape[1] - n_dense
+    return sparse.csr_array(X[:, :first]), X[:, first:].toarray().astype(np.float32)
