@@ -16,7 +16,11 @@ pty = pytest.importorskip("pty", reason="there are no terminals of this kind on 
 def test_ctrl_c_during_a_fit_is_one_line_and_leaves_no_model(records_file, tmp_path):
     model = tmp_path / "model"
     endless = ("--preset", "paper", "--set", "embedding.n_steps=100000000", "--set", "embedding.tol=none")
-    command = [sys.executable, "-m", "pysldl.cli", "fit", str(records_file), "--model", str(model), *endless]
+    # A parent that ignores the signal, as a shell without a terminal does, would hand that on.
+    start = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from pysldl.cli import main; main()"
+    )
+    command = [sys.executable, "-c", start, "fit", str(records_file), "--model", str(model), *endless]
     screen, terminal = pty.openpty()
     try:
         with subprocess.Popen(

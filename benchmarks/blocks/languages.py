@@ -1,0 +1,52 @@
+"""Blocks about the features of texts in several languages, and about stratified splits."""
+
+from blocks.evidence import Evidence
+from blocks.text import NOT_RECORDED, number, table
+
+__all__ = ["chosen", "splits"]
+
+LANGUAGES = {"fi": "Finnish", "de": "German", "en": "English"}
+
+
+def chosen(evidence: Evidence) -> str:
+    """What each kind of features finds on test rows, and which of them held-out training rows chose."""
+    found = evidence.rows("languages")
+    if not found:
+        return NOT_RECORDED
+    rows = []
+    for row in found.rows:
+        name = f"**{row['features']}**" if row["chosen"] == "yes" else str(row["features"])
+        start = [f"{LANGUAGES[str(row['language'])]}: {row['corpus']}", name]
+        counts = [f"{int(row[key]):,}" for key in ("train_rows", "labels", "n_features")]
+        metrics = [number(100 * float(row[key]), 1) for key in ("P@1", "P@5", "nDCG@5")]
+        rows.append([*start, *counts, number(float(row["probe"]), 3), *metrics])
+    header = [
+        "corpus",
+        "features",
+        "train rows",
+        "labels",
+        "number",
+        "held-out sum",
+        "P@1",
+        "P@5",
+        "nDCG@5",
+    ]
+    return f"{table(header, rows, left=2)}\n\n{found.source}"
+
+
+def splits(evidence: Evidence) -> str:
+    """Processor seconds of a stratified split, and how far labels are from their shares."""
+    found = evidence.rows("splits")
+    if not found:
+        return NOT_RECORDED
+    rows = [
+        [
+            "ten folds" if row["task"] == "folds" else "a tenth for testing",
+            *(f"{int(row[key]):,}" for key in ("rows", "labels")),
+            number(float(row["processor_s"]), 1),
+            *(number(float(row[key]), 2) for key in ("worst", "worst_random")),
+        ]
+        for row in found.rows
+    ]
+    header = ["task", "rows", "labels", "processor seconds", "rows off, in the worst part", "of a random draw"]
+    return f"{table(header, rows)}\n\n{found.source}"
