@@ -260,14 +260,14 @@ class TorchClassifier(BaselineClassifier):
             rows = self._rows(X, None, self._where)
             return np.concatenate([self._logits(network, x).float().cpu().numpy() for x in rows.features()])
 
-    def predict_proba(self, X: Any, top: int | None = None) -> Any:
+    def predict_proba(self, X: Any, top: int | None = None, *, dense: Any = None) -> Any:
         """Calibrated probability of every label, dense of shape (n_samples, n_labels), or CSR of the ``top`` best.
 
-        With one class per row the softmax of the scores.
+        With one class per row the softmax of the scores. ``dense`` as in :meth:`predict_topk`.
         """
         if top is None and getattr(self, "target_kind_", None) == "classes":
-            return softmax(self._dense_scores(X).astype(np.float64), axis=1)
-        return super().predict_proba(X, top)
+            return softmax(self._dense_scores(X, dense).astype(np.float64), axis=1)
+        return super().predict_proba(X, top, dense=dense)
 
     # The network and its weights
 
