@@ -62,7 +62,7 @@ def test_two_slices_are_close_to_double_precision():
 @pytest.mark.parametrize("graph", ["dense", "sparse"])
 def test_gaussians_have_the_same_bits_without_a_compiler(graph, monkeypatch):
     Y = (RNG.random((80, 30)) < 0.15).astype(float)
-    embedding = GaussianLabelEmbedding(12, graph=graph, n_walk_labels=8, n_negatives=4, n_steps=60, random_state=0)
+    embedding = GaussianLabelEmbedding(12, graph=graph, n_walk_labels=8, n_negatives=4, n_steps=15, random_state=0)
     compiled = embedding.fit(Y)
     means, spread = compiled.components_.copy(), compiled.log_variances_.copy()
     monkeypatch.setattr("pysldl.backend.dispatch.has_numba", lambda: False)

@@ -30,7 +30,7 @@ def loops(request, features, monkeypatch):
     if not has_numba():
         pytest.skip("numba is not installed")
     single_query.compile_loops([features])
-    loops = [getattr(single_query._loops, name) for name in ("add_rows", "dot_rows")]
+    loops = [getattr(single_query._loops, name) for name in ("best_sums", "dot_rows")]
     ready = [len(loop.signatures) for loop in loops]
     yield
     assert [len(loop.signatures) for loop in loops] == ready

@@ -8,11 +8,7 @@ import pysldl.backend.device
 from pysldl import SLDLClassifier
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.device import use_device
-from pysldl.backend.inverted_index import search_inverted_index
-from pysldl.backend.label_problems import label_problems
 from pysldl.backend.nearest import pair_products
-from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
-from pysldl.backend.voting import vote_top
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder, JointNeighborDecoder, NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding, RandomLabelEmbedding
@@ -81,33 +77,12 @@ def test_nearest_vectors(both, left_out):
     np.testing.assert_allclose(plain[1], card[1], atol=1e-7)
 
 
-@pytest.mark.parametrize("left_out", [False, True])
-@pytest.mark.parametrize("k", [6, 400])
-def test_rows_through_the_inverted_index(both, world, left_out, k):
-    X, _ = world
-    rows = np.arange(300) if left_out else None
-    plain, card = both(lambda: search_inverted_index(X, sparse.csr_array(X.T), k, rows))
-    np.testing.assert_allclose(plain[1], card[1], atol=1e-5)
-    assert (plain[0] == card[0]).mean() > 0.99
-    assert ((plain[0] < 0) == (card[0] < 0)).mean() > 0.999
-
-
 @pytest.mark.parametrize("form", ["sparse", "dense"])
 def test_products_of_pairs(both, world, form):
     X = world[0] if form == "sparse" else world[0].toarray()
     pairs = np.random.default_rng(3).integers(-1, 300, (300, 9))
     plain, card = both(lambda: pair_products(X, pairs, X))
     np.testing.assert_allclose(plain, card, atol=1e-5)
-
-
-def test_votes(both, world):
-    rng = np.random.default_rng(4)
-    neighbors = rng.integers(-1, 300, (50, 9)).astype(np.int32)
-    weights = rng.random((50, 9)).astype(np.float32) + 0.1
-    for m in (6, 40):
-        plain, card = both(lambda m=m: vote_top(neighbors, weights, world[1], m))
-        assert (plain[0] == card[0]).all()
-        np.testing.assert_allclose(plain[1], card[1], rtol=1e-5)
 
 
 def test_scores_of_candidates(both, world):
@@ -118,46 +93,15 @@ def test_scores_of_candidates(both, world):
     np.testing.assert_allclose(plain, card, rtol=1e-4, atol=1e-5)
 
 
-def margin_loss(X, problems, W, bias, C, positive_weight):
-    """The ranker's objective, summed over its labels, written as it stands."""
-    total = 0.0
-    for label in range(len(problems.indptr) - 1):
-        rows = problems.rows[problems.indptr[label] : problems.indptr[label + 1]]
-        signs = np.where(rows >= 0, 1.0, -1.0)
-        if rows.size == 0 or signs.min() == signs.max():
-            continue
-        w = W[[label]].toarray().ravel().astype(float)
-        short = np.maximum(0, 1 - signs * (X[np.where(rows >= 0, rows, ~rows)] @ w + bias[label]))
-        total += 0.5 * w @ w + 0.5 * (bias[label] - BIAS_CENTER) ** 2 / BIAS_FREEDOM
-        total += C * np.where(signs > 0, positive_weight[label], 1) @ short**2
-    return total
+def test_the_largest_of_equals_are_those_of_the_lower_columns():
+    from pysldl.backend.torch.selection import concatenate_found, largest_nonnegative, pad_found
 
-
-@pytest.mark.parametrize(("C", "most"), [(0.3, 1), (3.0, 1), (1.0, 5)])
-def test_classifiers_reach_the_optimum(both, world, C, most):
-    X, Y = world
-    rng = np.random.default_rng(6)
-    candidates = np.stack([rng.permutation(25)[:8] for _ in range(300)]).astype(np.int32)
-    Y = sparse.csr_array(Y.multiply(np.arange(25) != 4))  # a label without positives
-    problems = label_problems(candidates, Y)
-    costs = {"C": C, "positive_weight": rng.uniform(1, most, 25).astype(np.float32)}
-    settled = fit_squared_hinge(X, problems, max_epochs=5000, tol=1e-4, min_weight=0.0, **costs)
-    card = both(lambda: fit_squared_hinge(X, problems, tol=0.01, max_epochs=1000, min_weight=0.0, **costs))[1]
-    best = margin_loss(X, problems, *settled[:2], **costs)
-    assert margin_loss(X, problems, *card[:2], **costs) <= best * (1 + 1e-3)
-    pruned = both(lambda: fit_squared_hinge(X, problems, C=C, min_weight=0.1))[1][0]
-    assert 0 < pruned.nnz < card[0].nnz and np.abs(pruned.data).min() >= 0.1
-
-
-def test_groups_of_labels_change_nothing(both, world, monkeypatch):
-    import pysldl.backend.torch.squared_hinge as margins
-
-    X, Y = world
-    problems = label_problems(np.tile(np.arange(10, dtype=np.int32), (300, 1)), Y)
-    whole = both(lambda: fit_squared_hinge(X, problems, min_weight=0.0))[1]
-    monkeypatch.setattr(margins, "VALUES_AT_ONCE", 5000)
-    parts = both(lambda: fit_squared_hinge(X, problems, min_weight=0.0))[1]
-    np.testing.assert_allclose(whole[0].toarray(), parts[0].toarray(), atol=0.02)
+    values = np.random.default_rng(4).integers(0, 4, (50, 9)).astype(np.float32)
+    found, kept = pad_found(concatenate_found([largest_nonnegative(torch.from_numpy(values), 6)], 6), 8)
+    order = np.argsort(-values, axis=1, kind="stable")[:, :6]
+    best = np.take_along_axis(values, order, axis=1)
+    assert (found[:, :6] == np.where(best > 0, order, -1)).all() and (kept[:, :6] == best).all()
+    assert (found[:, 6:] == -1).all() and (kept[:, 6:] == 0).all()
 
 
 @pytest.mark.parametrize("objective", ["paper", "official"])

@@ -99,7 +99,7 @@ def test_other_files_stay_what_they_are(tmp_path, name, content):
         ("a.tsv", f"a\tb\t<{EX}c>\n", "line 1: expected a text, one tab"),
         ("a.tsv", "a\n", "no document with subjects"),
         ("a.csv", "subject_uris\nx\n", "line 1: has no column 'text'"),
-        ("a.csv", "text,subject_uris\na,b,c\n", "line 2: has more or fewer columns"),
+        ("a.csv", "text,subject_uris\na,b,c\n", "line 2: expected 2 columns as in the header, but there are 3"),
         ("a.csv", 'text,subject_uris\na,"b\n', "is not CSV"),
         ("a.jsonl", '{"text": "a", "subjects": "x"}\n', "line 1: 'subjects' must be a list"),
         ("a.jsonl", '{"text": "a", "subjects": [{}]}\n', "line 1: 'subjects' must be a list"),

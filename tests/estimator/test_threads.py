@@ -51,7 +51,7 @@ def arrays(classifier):
     ],
 )
 def test_the_model_does_not_depend_on_the_number_of_threads(classifier):
-    data = make_asymmetric_multilabel(random_state=0)
+    data = make_asymmetric_multilabel(500, 150, 40, random_state=0)
     found = []
     for number in (1, 2):
         with threads(number):

@@ -17,7 +17,7 @@ from pysldl.experiments.run.protocol import Protocol
 from pysldl.experiments.run.run_folder import Run
 from pysldl.experiments.run.runner import RunStep, Source, run_experiment
 
-SMALL = Protocol(n_folds=3, c_hats=(4, 8), n_steps=(10, 30), ks=(3, 7), validation_rows=15)
+SMALL = Protocol(n_folds=3, c_hats=(4, 8), n_steps=(10, 30), ks=(3, 7), validation_rows=7)
 
 
 def small_dataset(name: str = "small", n_samples: int = 90, seed: int = 0) -> Dataset:

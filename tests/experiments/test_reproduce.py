@@ -9,7 +9,7 @@ from small_world import SMALL, reproduce, small_file
 from pysldl.exceptions import DataError
 from pysldl.experiments.run.evaluation import PAPER_METRICS
 
-GRID = {"folds": 3, "c_hats": "4,8", "n_steps": "10,30", "ks": "3,7", "validation_rows": 15}
+GRID = {"folds": 3, "c_hats": "4,8", "n_steps": "10,30", "ks": "3,7", "validation_rows": 7}
 
 
 def paper_of(folder: Path, mean: float) -> Path:

@@ -1,4 +1,4 @@
-"""Which form of a primitive runs: NumPy, numba, torch, or the one for a single row. It is decided here, nowhere else.
+"""Which form of a primitive runs: NumPy, numba, torch, Triton, or that for a single row. Only this module decides it.
 
 The body of a primitive is its NumPy form, which needs nothing but the core. :func:`primitive` names its other forms:
 functions of the same name and arguments in ``pysldl.backend.numba``, ``pysldl.backend.torch``,
@@ -51,7 +51,8 @@ def primitive(
         There is a torch form. ``"arrays"``: it takes NumPy arrays and runs inside
         :func:`~pysldl.backend.device.use_device`. ``"tensors"``: it runs where the first argument is on the device.
     triton : bool
-        There is a form as GPU kernels of our own, in place of the torch form, for where Triton is installed.
+        There is a form as GPU kernels of our own. Where there is no Triton to compile them, such as on Windows, the
+        primitive stays on the processor.
     single_row : {"numpy", "single_query"}, optional
         The form where the first argument has one row. A service is asked row by row: for one row, threads and copies to
         a device cost more than the row, and numba takes as long to load as all the rest of a service.
@@ -67,8 +68,10 @@ def primitive(
             if single_row is not None and first.shape[0] == 1:
                 if single_row == "single_query":
                     form = _form("single_query", name)
+            elif triton and has_triton():
+                form = _form(f"triton.{module}", name)
             elif (torch == "arrays" and current_device() is not None) or (torch == "tensors" and is_tensor(first)):
-                form = _form(f"{'triton' if triton and has_triton() else 'torch'}.{module}", name)
+                form = _form(f"torch.{module}", name)
             elif numba and has_numba() and not (_after_fork.threads_lost and module in OPENMP_LOOPS):
                 form = _form(f"numba.{module}", name)
             return form(*args, **kwargs)

@@ -12,7 +12,7 @@ __all__ = ["limit_postings", "search_inverted_index", "top_terms"]
 ROWS_AT_ONCE = 1024
 
 
-@primitive(numba=True, torch="arrays", triton=True, single_row="single_query")
+@primitive(numba=True, triton=True, single_row="single_query")
 def search_inverted_index(
     queries: sparse.csr_array, postings: sparse.csr_array, k: int, exclude: NDArray[np.integer] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

@@ -34,7 +34,6 @@ def compile_loops(matrices: Sequence[sparse.csr_array]) -> None:
     for matrix in matrices:
         parts = (matrix.indptr, matrix.indices, matrix.data)
         nothing = np.zeros(0, dtype=np.float32)
-        loops.add_rows(nothing, np.zeros(0, dtype=np.int64), nothing, *parts)
         loops.dot_rows(nothing, np.zeros(0, dtype=np.int64), nothing, *parts)
         _best_sums(loops, np.zeros(0, dtype=np.int64), nothing, matrix, -1, 1)
     _loops = loops
@@ -43,30 +42,15 @@ def compile_loops(matrices: Sequence[sparse.csr_array]) -> None:
 def search_inverted_index(
     queries: sparse.csr_array, postings: sparse.csr_array, k: int, exclude: NDArray[np.integer] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    if _loops is not None:
-        left_out = -1 if exclude is None else int(exclude[0])
-        return _best_sums(_loops, queries.indices, queries.data, postings, left_out, k)
-    products = np.zeros(postings.shape[1], dtype=np.float32)
-    _add_rows(products, queries.indices, queries.data, postings)
-    if exclude is not None and exclude[0] >= 0:
-        products[exclude[0]] = 0.0
-    met = np.flatnonzero(products > 0)
-    return _best(met, products[met], len(products), k)
+    left_out = -1 if exclude is None else int(exclude[0])
+    return _best_sums(_loops, queries.indices, queries.data, postings, left_out, k)
 
 
 def vote_top(
     neighbors: NDArray[np.int32], weights: NDArray[np.float32], Y: sparse.csr_array, m: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     there = neighbors[0] >= 0
-    if _loops is not None:
-        return _best_sums(_loops, neighbors[0, there], weights[0, there], Y, -1, m)  # Y holds ones
-    starts, ends = Y.indptr[neighbors[0, there]], Y.indptr[neighbors[0, there] + 1]
-    ballots = [Y.indices[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    voted, slot = np.unique(np.concatenate([Y.indices[:0], *ballots]), return_inverse=True)
-    votes = np.zeros(len(voted), dtype=np.float32)
-    # Added up one after the other, as the loop does; bincount would do it in double precision.
-    np.add.at(votes, slot, np.repeat(weights[0, there], ends - starts))
-    return _best(voted, votes, Y.shape[1], m)
+    return _best_sums(_loops, neighbors[0, there], weights[0, there], Y, -1, m)  # Y holds ones
 
 
 def score_candidates(
@@ -86,20 +70,8 @@ def sparse_times(X: sparse.csr_array, P: NDArray[Any], dtype: DTypeLike | None =
     return np.cumsum(np.concatenate([np.zeros_like(P[:1], dtype=dtype), terms]), axis=0)[-1:]
 
 
-def _add_rows(
-    total: NDArray[np.float32], rows: NDArray[np.integer], values: NDArray[np.float32], matrix: sparse.csr_array
-) -> None:
-    """Add the given rows of a matrix, each times its value, one after the other."""
-    if _loops is not None:
-        _loops.add_rows(total, rows.astype(np.int64), values, matrix.indptr, matrix.indices, matrix.data)
-        return
-    for row, value in zip(rows.tolist(), values, strict=True):
-        places = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        total[matrix.indices[places]] += value * matrix.data[places]
-
-
 def _best_sums(
-    loops: ModuleType,
+    loops: ModuleType | None,
     rows: NDArray[np.integer],
     values: NDArray[np.float32],
     matrix: sparse.csr_array,
@@ -108,8 +80,18 @@ def _best_sums(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The k largest sums of columns over the given rows of a matrix, each times its value: -1 and 0 for none.
 
-    The zeros to add up in stay with the thread: to make them anew would cost more than the sums, with many columns.
+    The rows are added up one after the other. The zeros to add up in stay with the thread: to make them anew would cost
+    more than the sums, with many columns.
     """
+    if loops is None:
+        total = np.zeros(matrix.shape[1], dtype=np.float32)
+        for row, value in zip(rows.tolist(), values, strict=True):
+            places = slice(matrix.indptr[row], matrix.indptr[row + 1])
+            total[matrix.indices[places]] += value * matrix.data[places]
+        if left_out >= 0:
+            total[left_out] = 0.0
+        met = np.flatnonzero(total > 0)
+        return top_k_or_zero(sparse.csr_array((total[met], met, (0, len(met))), shape=(1, len(total))), k)
     arrays = _workspace.__dict__.setdefault("arrays", {})
     n_columns = matrix.shape[1]
     if n_columns not in arrays:
@@ -130,10 +112,3 @@ def _dot_rows(rows: NDArray[np.integer], x: NDArray[np.float32], matrix: sparse.
     products = np.empty(len(rows), dtype=np.float32)
     _loops.dot_rows(products, rows.astype(np.int64), x, matrix.indptr, matrix.indices, matrix.data)
     return products
-
-
-def _best(
-    numbers: NDArray[np.integer], values: NDArray[np.float32], n_columns: int, k: int
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The k largest values of the ascending ``numbers``."""
-    return top_k_or_zero(sparse.csr_array((values, numbers, (0, len(values))), shape=(1, n_columns)), k)

@@ -1,7 +1,8 @@
 """One linear classifier a label, each on a few rows of its own: dual coordinate descent for the squared hinge.
 
 The NumPy and the numba form take the same steps in the same order and add up in the same order, so that they end at
-the same weights, to the last bit. The torch form goes another way, by Newton's method, and stops by the same rule.
+the same weights, to the last bit. The kernels for GPUs visit the rows in
+another order and stop by the same rule.
 """
 
 import warnings
@@ -94,8 +95,8 @@ def fit_squared_hinge(
     positive_weight : ndarray of shape (n_labels,), float32, optional
         How much more the errors on rows that have the label count; 1 where it is not given.
     max_epochs : int
-        At most so many passes over the rows of a label, or so many Newton steps on a GPU. It is there for problems that
-        do not converge: a ConvergenceWarning says when it ends the descent.
+        At most so many passes over the rows of a label. It is there for problems that do not converge: a
+        ConvergenceWarning says when it ends the descent.
     tol : float
         A label is done when the optimality conditions of all its rows hold to within ``tol``, in units of the margin:
         the projected gradient of the dual problem, ``y_i (w · x_i + b) - 1 + alpha_i / 2C``, of every row.
@@ -141,7 +142,7 @@ def squared_hinge_memory(n_features: int) -> int:
     return 16 * 9 * n_features if has_numba() else BATCH_BYTES + 64 * BATCH_ROWS
 
 
-@primitive(numba=True, torch="arrays", triton=True)
+@primitive(numba=True, triton=True)
 def solve_squared_hinge(
     X: sparse.csr_array,
     problems: LabelProblems,

@@ -1,6 +1,5 @@
 """Document corpora as Annif has them: a folder of texts with their subjects beside them, or one table or JSON file."""
 
-import csv
 import json
 import os
 import re
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, stem
-from pysldl.datasets.text import TextRows
+from pysldl.datasets.text import TableFormat, TextRows, table_rows
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.preprocessing.labels import indicator_of_names
 
@@ -159,18 +158,9 @@ def _tsv_documents(path: Path, encoding: str | None) -> Iterator[_Document]:
 
 
 def _csv_documents(path: Path, encoding: str | None) -> Iterator[_Document]:
-    with open_text(path, encoding) as stream:
-        table = csv.DictReader(stream, strict=True)
-        try:
-            if "text" not in (table.fieldnames or ()):
-                raise DataError(f"{path}, line 1: has no column 'text'; it has {', '.join(table.fieldnames or ())}.")
-            for row in table:
-                if None in row or row["text"] is None:
-                    raise DataError(f"{path}, line {table.line_num}: has more or fewer columns than the header.")
-                uris = [_cleaned(uri) for uri in (row.get(SUBJECT_COLUMN) or "").split()]
-                yield _Document(row["text"], uris, row.get("document_id"))
-        except csv.Error as error:
-            raise DataError(f"{path}, line {table.line_num + 1}: is not CSV ({error}).") from error
+    for _, row in table_rows(path, TableFormat(None, True, encoding), ["text"]):
+        uris = [_cleaned(uri) for uri in row.get(SUBJECT_COLUMN, "").split()]
+        yield _Document(row["text"], uris, row.get("document_id"))
 
 
 def _json_document(content: str, place: str, id: str | None) -> _Document:

@@ -19,7 +19,16 @@ from pysldl.datasets.files import open_text, require_file, stem
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import indicator_of_names
 
-__all__ = ["TextRows", "read_csv", "read_jsonl", "read_texts", "write_csv", "write_jsonl"]
+__all__ = [
+    "TableFormat",
+    "TextRows",
+    "read_csv",
+    "read_jsonl",
+    "read_texts",
+    "table_rows",
+    "write_csv",
+    "write_jsonl",
+]
 
 USUAL_TEXT, USUAL_LABELS, USUAL_SPLIT = "text", "labels", "split"
 USUAL_ID, USUAL_TITLE = "id", "title"
@@ -152,7 +161,7 @@ def read_csv(
     usual_text, usual_labels = (USUAL_TEXT, USUAL_LABELS) if header else ("1", "2")
     texts = _names(usual_text if text is None else text)
     fields = _Fields(texts, usual_labels if labels is None else str(labels), *_as_texts(split, id, title))
-    return _dataset(path, _csv_records(path, fields, separator, _Table(delimiter, header, encoding)), name)
+    return _dataset(path, _csv_records(path, fields, separator, TableFormat(delimiter, header, encoding)), name)
 
 
 def read_texts(
@@ -197,7 +206,7 @@ def read_texts(
     if format == "jsonl":
         return _text_rows(path, [_json_text(record, fields, place) for place, record in _json_values(path, encoding)])
     if format == "csv":
-        rows = _table_rows(path, _Table(delimiter, header, encoding), fields.needed)
+        rows = table_rows(path, TableFormat(delimiter, header, encoding), fields.needed)
         return _text_rows(path, [_row_record(row, fields, []) for _, row in rows])
     raise DataError(f"{path}: texts are read from jsonl, csv, lines, not from the format {format!r}.")
 
@@ -261,8 +270,8 @@ def _written_rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """How a table is written."""
+class TableFormat:
+    """How a table is written; None: by the name or the first bytes of the file."""
 
     delimiter: str | None
     header: bool
@@ -347,8 +356,8 @@ def _json_text(record: Any, fields: _Fields, place: str) -> _Record:
     return _row_record(row, fields, [])
 
 
-def _table_rows(
-    path: str | os.PathLike[str], written: _Table, needed: Sequence[str]
+def table_rows(
+    path: str | os.PathLike[str], written: TableFormat, needed: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """The rows of a table that has the columns ``needed``, with the place to name in an error."""
     with open_text(path, written.encoding) as stream:
@@ -417,11 +426,11 @@ def _json_records(path: str | os.PathLike[str], fields: _Fields, encoding: str |
 
 
 def _csv_records(
-    path: str | os.PathLike[str], fields: _Fields, separator: str | None, written: _Table
+    path: str | os.PathLike[str], fields: _Fields, separator: str | None, written: TableFormat
 ) -> Iterator[_Record]:
     unseparated: str | None = None
     has_separator = False
-    for place, row in _table_rows(path, written, fields.needed):
+    for place, row in table_rows(path, written, fields.needed):
         joined = row[str(fields.labels)]
         has_separator |= USUAL_SEPARATOR in joined
         if unseparated is None and any(other in joined for other in OTHER_SEPARATORS):

@@ -446,7 +446,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         >>> from sklearn.frozen import FrozenEstimator
         >>> from pysldl import make_sldl
         >>> from pysldl.datasets import make_asymmetric_multilabel
-        >>> data = make_asymmetric_multilabel(random_state=0)
+        >>> data = make_asymmetric_multilabel(200, 60, 20, random_state=0)
         >>> clf = make_sldl("paper", embedding__n_components=4)
         >>> short, long = clf.embedding_path(data.Y, n_steps=(5, 10))
         >>> clf.set_params(embedding=FrozenEstimator(long)).fit(data.X, data.Y).embedding_ is long

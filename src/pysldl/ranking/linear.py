@@ -64,7 +64,7 @@ class LinearRanker(LightEstimator):
         customary. An error on a row that has a label then counts by the label's inverse propensity, and the power is
         chosen by propensity-scored metrics: rare labels are favored.
     max_epochs : int
-        Cap on the passes over the rows of a label, or on the Newton steps on a GPU.
+        Cap on the passes over the rows of a label.
     tol : float
         A label is done when the optimality conditions of all its rows hold to within this, in units of the margin.
     min_weight : float

@@ -10,7 +10,7 @@ from pysldl.experiments.run import run_folder
 from pysldl.experiments.run.methods import Method
 from pysldl.experiments.run.runner import Source
 
-GRID = {"folds": 3, "c_hats": "4,8", "ks": "3,7", "validation_rows": 15}
+GRID = {"folds": 3, "c_hats": "4,8", "ks": "3,7", "validation_rows": 7}
 
 
 def run(*arguments, **options):

@@ -5,15 +5,7 @@ from numba import njit
 
 from pysldl.backend.numba.heap import pop_sorted, push
 
-__all__ = ["add_rows", "best_sums", "dot_rows"]
-
-
-@njit(cache=True, nogil=True)
-def add_rows(total, rows, values, mp, mi, md):
-    for at in range(len(rows)):
-        value = values[at]
-        for place in range(mp[rows[at]], mp[rows[at] + 1]):
-            total[mi[place]] += value * md[place]
+__all__ = ["best_sums", "dot_rows"]
 
 
 @njit(cache=True, nogil=True)

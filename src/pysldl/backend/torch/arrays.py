@@ -17,7 +17,6 @@ __all__ = [
     "DeviceCSR",
     "as_csr",
     "as_tensor",
-    "csr_of",
     "csr_on_device",
     "ranges",
     "segment_sums",
@@ -57,8 +56,13 @@ def as_csr(matrix: Any, dtype: torch.dtype = torch.float32) -> Tensor:
     matrix = sparse.csr_array(matrix)
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
-    sizes = as_tensor(np.diff(matrix.indptr), torch.int64)
-    return csr_of(sizes, as_tensor(matrix.indices), as_tensor(matrix.data, dtype), matrix.shape[1])
+    index = torch.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else torch.int64
+    starts, columns = as_tensor(matrix.indptr, index), as_tensor(matrix.indices, index)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse", category=UserWarning)  # torch calls its CSR a beta
+        return torch.sparse_csr_tensor(
+            starts, columns, as_tensor(matrix.data, dtype), size=matrix.shape, check_invariants=False
+        )
 
 
 def csr_on_device(matrix: Any, *, keep: bool = False) -> DeviceCSR:
@@ -73,17 +77,6 @@ def csr_on_device(matrix: Any, *, keep: bool = False) -> DeviceCSR:
             _kept[key] = arrays
             finalize(matrix, _kept.pop, key, None)
         return arrays
-
-
-def csr_of(sizes: Tensor, columns: Tensor, values: Tensor, n_columns: int) -> Tensor:
-    """A sparse matrix from the number of values in every row, their columns, and the values."""
-    index = torch.int32 if max(len(values), len(sizes), n_columns) < 2**31 else torch.int64
-    starts = torch.nn.functional.pad(torch.cumsum(sizes, 0), (1, 0))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse", category=UserWarning)  # torch calls its CSR a beta
-        return torch.sparse_csr_tensor(
-            starts.to(index), columns.to(index), values, size=(len(sizes), n_columns), check_invariants=False
-        )
 
 
 def ranges(starts: Tensor, lengths: Tensor) -> Tensor:

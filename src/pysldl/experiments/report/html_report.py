@@ -3,11 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 
 from pysldl._utils.files import slug, write_atomically
-from pysldl.exceptions import MissingDependencyError
+from pysldl._utils.page_templates import page_templates
 from pysldl.experiments.report.figures import Drawing
 from pysldl.experiments.report.tables import Cell, Table
 
@@ -52,21 +51,9 @@ class ReportContext:
 
 def build_report(context: ReportContext) -> str:
     """Return the page as HTML with its style, script and figures inside; equal contexts give equal pages."""
-    try:
-        import jinja2
-        import markupsafe
-    except ImportError:
-        advice = 'pip install "pysldl[plot]"'
-        raise MissingDependencyError(f"the report needs jinja2, which is not installed: {advice}.") from None
+    environment, templates = page_templates("pysldl.experiments.report", "the report")
+    import markupsafe  # jinja2 needs it, too
 
-    templates = resources.files("pysldl.experiments.report") / "templates"
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: (templates / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     environment.filters["sort_key"] = _sort_key
     environment.filters["inline_svg"] = lambda drawing: markupsafe.Markup(_inline_svg(drawing))
     style, script = (

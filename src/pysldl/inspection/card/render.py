@@ -1,10 +1,9 @@
 """The model card as one HTML file that needs no network."""
 
-from importlib import resources
 from pathlib import Path
 
 from pysldl._utils.files import write_atomically
-from pysldl.exceptions import MissingDependencyError
+from pysldl._utils.page_templates import page_templates
 from pysldl.inspection.card.content import ModelCard
 from pysldl.inspection.relations import sure_text
 
@@ -15,20 +14,7 @@ METRIC_NAMES = {"P": "precision (P)", "R": "recall (R)"}
 
 def render_card(card: ModelCard) -> str:
     """Return the card as HTML with its style and drawings inside; equal cards give equal pages."""
-    try:
-        import jinja2
-    except ImportError:
-        raise MissingDependencyError(
-            'The model card needs jinja2, which is not installed: pip install "pysldl[plot]".'
-        ) from None
-    templates = resources.files("pysldl.inspection.card") / "templates"
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: (templates / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment, templates = page_templates("pysldl.inspection.card", "The model card")
     environment.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.1f}"
     environment.filters["metric_rows"] = _metric_rows
     environment.filters["sure"] = sure_text

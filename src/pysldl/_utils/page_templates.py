@@ -1,0 +1,32 @@
+"""HTML pages from templates: the report of an experiment and the model card."""
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from pysldl.exceptions import MissingDependencyError
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+    from jinja2 import Environment
+
+__all__ = ["page_templates"]
+
+
+def page_templates(package: str, what: str) -> tuple["Environment", "Traversable"]:
+    """Return the templates of a package, and their folder; ``what`` names the page where jinja2 is missing."""
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingDependencyError(
+            f'{what} needs jinja2, which is not installed: pip install "pysldl[plot]".'
+        ) from None
+    folder = resources.files(package) / "templates"
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment, folder
