@@ -1,6 +1,6 @@
 """The page in a real Chromium, at the width of a desk and at that of a hand.
 
-Screenshots are left in the folder of the variable PYSLDL_ARTEFACTS, or in ``build/screenshots``.
+Screenshots are left in the folder of the variable PYSLDL_ARTIFACTS, or in ``build/screenshots``.
 """
 
 import csv
@@ -19,7 +19,7 @@ from webdriver import DOWN, ENTER, ESCAPE, Browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
-ARTEFACTS = Path(os.environ.get("PYSLDL_ARTEFACTS", Path(__file__).parents[2] / "build" / "screenshots"))
+ARTIFACTS = Path(os.environ.get("PYSLDL_ARTIFACTS", Path(__file__).parents[2] / "build" / "screenshots"))
 SIZES = {"desk": (1280, 900), "hand": (390, 844)}
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "build" / "npm" / "node_modules" / "axe-core" / "axe.min.js"
@@ -56,8 +56,8 @@ def resize(browser: Browser, size: str) -> None:
 
 
 def keep(browser: Browser, name: str) -> None:
-    ARTEFACTS.mkdir(parents=True, exist_ok=True)
-    browser.screenshot(ARTEFACTS / f"{name}-{browser.size}.png")
+    ARTIFACTS.mkdir(parents=True, exist_ok=True)
+    browser.screenshot(ARTIFACTS / f"{name}-{browser.size}.png")
 
 
 def text_of(selector: str) -> str:

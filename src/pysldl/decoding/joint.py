@@ -164,11 +164,11 @@ class JointNeighborDecoder(SimilarityDecoder):
         score, votes, neighbors, share = self._votes_for(z, label)
         # The mean similarity to the voters is linear in both parts, once their lengths are fixed.
         width = z.codes.shape[1]
-        towards = share @ self.vectors_[neighbors]
+        pull = share @ self.vectors_[neighbors]
         if self.index_ is None:
-            of_codes, of_features = np.sqrt(self.weight_) * towards[:width], np.sqrt(1 - self.weight_) * towards[width:]
+            of_codes, of_features = np.sqrt(self.weight_) * pull[:width], np.sqrt(1 - self.weight_) * pull[width:]
         else:
-            of_codes = self.weight_ * towards
+            of_codes = self.weight_ * pull
             of_features = (1 - self.weight_) * np.asarray(self.index_.postings_[:, neighbors] @ share).ravel()
         values = z.features.data if sparse.issparse(z.features) else z.features
         lengths = [float(np.linalg.norm(part)) for part in (z.codes, values)]

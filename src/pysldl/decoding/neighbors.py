@@ -137,9 +137,9 @@ class NeighborDecoder(Decoder):
             for i in for_label[np.argsort(-contributions[for_label], kind="stable")]
         ]
         # The mean cosine to the voters is linear in the code, once the code's length is fixed.
-        towards = contributions @ self.index_.vectors_[neighbors[0]]
+        pull = contributions @ self.index_.vectors_[neighbors[0]]
         length = float(np.linalg.norm(z)) * float(contributions.sum())
-        direction = towards / length if length > 0 else np.zeros_like(towards)
+        direction = pull / length if length > 0 else np.zeros_like(pull)
         score = float(contributions.sum()) if z.any() else float(self.prior_[0, label])
         return LatentEvidence(score, votes, direction, "similarity to the neighbors that carry the label")
 
