@@ -100,7 +100,7 @@ test-annif:             ## our backend in the installed Annif, and the core with
 
 coverage: $(READY)      ## the share of lines that the tests run, a package a line
 	$(BIN)/python $(PYTEST) --cov=pysldl --cov-report=
-	$(BIN)/python .ci/coverage_by_package.py
+	$(BIN)/python benchmarks/coverage_by_package.py
 
 lint: $(READY)          ## style, and the layers of the packages
 	$(BIN)/ruff check .

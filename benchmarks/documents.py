@@ -24,6 +24,7 @@ from blocks import (
     readme,
     reproduction,
     sets,
+    source,
     speed,
     vocabularies,
 )
@@ -81,6 +82,9 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "annif-eval": vocabularies.annif_eval,
     "thesaurus": vocabularies.thesaurus,
     "names-in-texts": vocabularies.names_in_texts,
+    "walk": source.walk,
+    "source-lines": source.lines,
+    "coverage": source.coverage,
 }
 BLOCK = re.compile(r"<!-- measured: (?P<name>[\w-]+) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
 FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)

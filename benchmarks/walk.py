@@ -7,6 +7,7 @@ line leaves out the layers that a reader looks up and does not follow: primitive
 
     python benchmarks/walk.py            # both walks
     python benchmarks/walk.py --list     # with the functions in order
+    python benchmarks/walk.py --record
 """
 
 import argparse
@@ -23,6 +24,7 @@ import pysldl
 from pysldl import make_sldl
 from pysldl.cli import run
 from pysldl.datasets import make_asymmetric_multilabel, write_npz
+from records import add_record_option, write_rows
 
 SOURCE = Path(pysldl.__file__).resolve().parent
 LOOKED_UP = ("backend/", "_utils/")
@@ -52,6 +54,11 @@ class Walk:
     def followed(self) -> "Walk":
         """The walk without primitives and helpers."""
         return Walk([step for step in self.functions if not step[0].startswith(LOOKED_UP)])
+
+    def as_row(self, name: str) -> dict[str, Any]:
+        """The figures as a row of a record."""
+        counted = {"functions": len(self.functions), "files": len(self.files)}
+        return {"walk": name, **counted, "returns": self.returns, "file_returns": self.file_returns}
 
     def __str__(self) -> str:
         return (
@@ -103,7 +110,7 @@ def paper_fit() -> Callable[[], Any]:
 
 
 def one_fold() -> Callable[[], Any]:
-    """One fold of ``sldl reproduce`` with the preset ``paper``, without the report."""
+    """One fold of ``sldl reproduce`` with the preset ``paper``, with its report."""
     folder = Path(tempfile.mkdtemp())
     data = make_asymmetric_multilabel(n_samples=120, random_state=0)
     write_npz(data, folder / "synthetic.npz")
@@ -138,13 +145,18 @@ def main() -> None:
     """Print the figures of both walks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="also print the functions in order")
+    add_record_option(parser, "walk.csv")
     options = parser.parse_args()
-    for name, prepare in {"paper fit": paper_fit, "one fold of reproduce": one_fold}.items():
+    rows = []
+    for name, prepare in {"fit of `paper`": paper_fit, "one fold of `reproduce`, with its report": one_fold}.items():
         walk = walk_of(prepare())
         print(f"{name}: {walk}\n    without primitives and helpers: {walk.followed()}")
+        rows += [walk.as_row(name), walk.followed().as_row(f"{name}, without `backend` and `_utils`")]
         if options.list:
             for file, function in walk.functions:
                 print(f"    {file}: {function}")
+    if options.record:
+        write_rows(options.record, rows, ("walk",))
 
 
 if __name__ == "__main__":

@@ -95,3 +95,17 @@ def test_continuous_integration_and_the_guide_name_targets_of_the_makefile():
     suites = set(re.findall(r"\btest(?:-[a-z]+)?\b", "".join(re.findall(r"suites=.*", (ROOT / ".ci/run").read_text()))))
     guide = set(re.findall(r"`make ([a-z-]+)`", (ROOT / "CONTRIBUTING.md").read_text()))
     assert suites <= targets and guide <= targets and suites <= guide
+
+
+def test_the_documents_show_the_layers_of_the_contract():
+    (contract,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [re.findall(r"\w+", layer) for layer in contract["layers"]]
+    for page in ("docs/architecture.md", "CONTRIBUTING.md"):
+        shown = (ROOT / page).read_text().partition("## Layers")[2].split("```")[1].strip().splitlines()
+        assert [re.split(r"\s{2,}", line)[0].split(" · ") for line in shown] == layers, page
+
+
+def test_the_files_that_the_architecture_names_are_there():
+    named = re.findall(r"`([\w/]+/\w+\.py)`", (ROOT / "docs" / "architecture.md").read_text())
+    assert len(set(named)) > 40
+    assert [path for path in named if not any((ROOT / start / path).is_file() for start in ("src/pysldl", "."))] == []

@@ -21,11 +21,11 @@ def test_rows_survive_the_file_and_have_their_lines(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("\n", "has no header; it must have the columns a"),
-        ("b\n1\n", "line 1: the header has no column a; it must have a"),
-        ("a,b,b\n", "line 1: the column b appears twice"),
-        ("a,b\n\n1\n", "line 3: 1 cells where the header has 2"),
-        ('a\n"1\n', "line 2: not valid CSV"),
+        ("\n", "holds nothing but blank lines"),
+        ("b\n1\n", "line 1: has no column 'a'; it has 'b'"),
+        ("a,b,b\n", "line 1: the column 'b' appears twice"),
+        ("a,b\n\n1\n", "line 3: expected 2 columns as in the header, but there are 1"),
+        ('a\n"1\n', "line 2: is not CSV"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path, text, message):

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, stem
-from pysldl.datasets.text import TableFormat, TextRows, table_rows
+from pysldl.datasets.tables import TableFormat, table_rows
+from pysldl.datasets.text import TextRows
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.preprocessing.labels import indicator_of_names
 
@@ -158,7 +159,7 @@ def _tsv_documents(path: Path, encoding: str | None) -> Iterator[_Document]:
 
 
 def _csv_documents(path: Path, encoding: str | None) -> Iterator[_Document]:
-    for _, row in table_rows(path, TableFormat(None, True, encoding), ["text"]):
+    for _, row in table_rows(path, ["text"], TableFormat(encoding=encoding)):
         uris = [_cleaned(uri) for uri in row.get(SUBJECT_COLUMN, "").split()]
         yield _Document(row["text"], uris, row.get("document_id"))
 

@@ -16,16 +16,15 @@ from pysldl._utils.files import open_atomic
 from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, require_file, stem
+from pysldl.datasets.tables import TableFormat, column_delimiter, table_rows
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import indicator_of_names
 
 __all__ = [
-    "TableFormat",
     "TextRows",
     "read_csv",
     "read_jsonl",
     "read_texts",
-    "table_rows",
     "write_csv",
     "write_jsonl",
 ]
@@ -35,6 +34,7 @@ USUAL_ID, USUAL_TITLE = "id", "title"
 USUAL_SEPARATOR = ";"
 OTHER_SEPARATORS = (",", "|")
 BETWEEN_TEXTS = "\n"
+IF_NO_HEADER = " If the first line is a row and not a header, say header=False (in the shell: --read header=false)."
 TEXT_FORMATS = {
     ".json": "jsonl",
     ".jsonl": "jsonl",
@@ -206,7 +206,7 @@ def read_texts(
     if format == "jsonl":
         return _text_rows(path, [_json_text(record, fields, place) for place, record in _json_values(path, encoding)])
     if format == "csv":
-        rows = table_rows(path, TableFormat(delimiter, header, encoding), fields.needed)
+        rows = table_rows(path, fields.needed, TableFormat(delimiter, header, encoding), IF_NO_HEADER)
         return _text_rows(path, [_row_record(row, fields, []) for _, row in rows])
     raise DataError(f"{path}: texts are read from jsonl, csv, lines, not from the format {format!r}.")
 
@@ -243,7 +243,7 @@ def write_csv(dataset: Dataset, path: str | os.PathLike[str]) -> None:
             "JSON lines."
         )
     content = io.StringIO()
-    table = csv.writer(content, delimiter=_column_delimiter(Path(path), None), lineterminator="\n")
+    table = csv.writer(content, delimiter=column_delimiter(Path(path)), lineterminator="\n")
     for number, row in enumerate(_written_rows(dataset)):
         if number == 0:
             table.writerow(row)
@@ -267,15 +267,6 @@ def _written_rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
         if dataset.splits:
             row[USUAL_SPLIT] = part_of.get(number, "")
         yield row
-
-
-@dataclass(frozen=True)
-class TableFormat:
-    """How a table is written; None: by the name or the first bytes of the file."""
-
-    delimiter: str | None
-    header: bool
-    encoding: str | None
 
 
 def _names(text: str | Sequence[str]) -> tuple[str, ...]:
@@ -302,17 +293,6 @@ def _text_rows(path: Path, records: Sequence[_Record]) -> TextRows:
 def _all_or_none(values: Sequence[str | None]) -> list[str] | None:
     """Values of all rows, empty where a row has none; None where no row has one."""
     return None if all(value is None for value in values) else [value or "" for value in values]
-
-
-def _column_delimiter(path: Path, given: str | None) -> str:
-    """What stands between two columns of a table: as given, or by the suffix of the file."""
-    if given is None:
-        return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
-    if given in ("tab", "\\t"):  # as written in a shell
-        return "\t"
-    if not isinstance(given, str) or len(given) != 1 or given in "\r\n":
-        raise DataError(f"{path}: delimiter must be one character or the word tab, but is {given!r}.")
-    return given
 
 
 def _guess_text_format(path: Path) -> str:
@@ -356,43 +336,6 @@ def _json_text(record: Any, fields: _Fields, place: str) -> _Record:
     return _row_record(row, fields, [])
 
 
-def table_rows(
-    path: str | os.PathLike[str], written: TableFormat, needed: Sequence[str]
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """The rows of a table that has the columns ``needed``, with the place to name in an error."""
-    with open_text(path, written.encoding) as stream:
-        delimiter = _column_delimiter(Path(path), written.delimiter)
-        lines = csv.reader(stream, delimiter=delimiter, strict=True)
-        try:
-            first = next(lines, [])
-            columns = first if written.header else [str(number) for number in range(1, len(first) + 1)]
-            for column in needed:
-                if column not in columns:
-                    raise DataError(
-                        f"{path}, line 1: has no column {column!r}; it has {', '.join(map(repr, columns))}."
-                        + (_if_no_header(columns) if written.header else "")
-                    )
-            for line in lines if written.header else itertools.chain([first], lines):
-                if not line:
-                    continue
-                place = f"{path}, line {lines.line_num}"
-                if len(line) != len(columns):
-                    raise DataError(
-                        f"{place}: expected {len(columns)} columns as in the "
-                        f"{'header' if written.header else 'first line'}, but there are {len(line)}."
-                    )
-                yield place, dict(zip(columns, line, strict=True))
-        except csv.Error as error:
-            raise DataError(f"{path}, line {lines.line_num}: is not CSV ({error}).") from error
-
-
-def _if_no_header(columns: Sequence[str]) -> str:
-    """Advice where the first line of a table may be a row."""
-    if len(columns) < 2:
-        return ""
-    return " If the first line is a row and not a header, say header=False (in the shell: --read header=false)."
-
-
 def _row_record(row: dict[str, Any], fields: _Fields, labels: list[str]) -> _Record:
     text = BETWEEN_TEXTS.join(row[name] for name in fields.text)
     split, id, title = (
@@ -430,11 +373,11 @@ def _csv_records(
 ) -> Iterator[_Record]:
     unseparated: str | None = None
     has_separator = False
-    for place, row in table_rows(path, written, fields.needed):
+    for line, row in table_rows(path, fields.needed, written, IF_NO_HEADER):
         joined = row[str(fields.labels)]
         has_separator |= USUAL_SEPARATOR in joined
         if unseparated is None and any(other in joined for other in OTHER_SEPARATORS):
-            unseparated = f"{place}: the labels are {joined!r}"
+            unseparated = f"{path}, line {line}: the labels are {joined!r}"
         names = [name.strip() for name in joined.split(separator or USUAL_SEPARATOR)]
         yield _row_record(row, fields, [name for name in names if name])
     if separator is None and unseparated is not None and not has_separator:

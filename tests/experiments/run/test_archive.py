@@ -127,7 +127,7 @@ def test_a_failing_method_is_simply_absent(source, tmp_path):
     [
         ("settings.json", "{", "settings.json is damaged"),
         ("settings.json", json.dumps({"format": 99}), "has format 99, but this version reads"),
-        ("folds.csv", "selection,method\nnested,x\n", r"folds.csv, line 1: the header has no column dataset, fold"),
+        ("folds.csv", "selection,method\nnested,x\n", "folds.csv, line 1: has no column 'dataset'"),
         ("times.csv", None, "times.csv: no such file"),
     ],
 )

@@ -26,7 +26,7 @@ def test_the_published_ablation_is_read_where_it_lies_beside(tmp_path):
     (tmp_path / "ablation_p_at_5.csv").write_text("dataset,case,mean,std\nsmall,w/o GE,10.5,1\n")
     assert read_published(tmp_path).ablation == [Summary("P@5", "small", "w/o GE", 10.5, 1.0)]
     (tmp_path / "ablation_p_at_5.csv").write_text("dataset,case,mean\nsmall,w/o GE,10.5\n")
-    with pytest.raises(DataError, match=r"ablation_p_at_5.csv, line 1: the header has no column std"):
+    with pytest.raises(DataError, match=r"ablation_p_at_5.csv, line 1: has no column 'std'"):
         read_published(tmp_path / "results.csv")
     (tmp_path / "ablation_p_at_5.csv").write_text("dataset,case,mean,std\nsmall,w/o GE,10.5,one\n")
     with pytest.raises(DataError, match=r"ablation_p_at_5.csv, line 2: mean and std must be numbers"):

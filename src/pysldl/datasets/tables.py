@@ -1,0 +1,85 @@
+"""Tables as text, CSV or TSV: rows by the names of their columns, each with its line, and errors that name it."""
+
+import csv
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pysldl.datasets.files import open_text
+from pysldl.exceptions import DataError
+
+__all__ = ["TableFormat", "column_delimiter", "table_rows"]
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How a table is written; None: by the name or the first bytes of the file."""
+
+    delimiter: str | None = None
+    header: bool = True
+    encoding: str | None = None
+
+
+def column_delimiter(path: Path, given: str | None = None) -> str:
+    """What stands between two columns of a table: as given, or by the suffix of the file."""
+    if given is None:
+        return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
+    if given in ("tab", "\\t"):  # as written in a shell
+        return "\t"
+    if not isinstance(given, str) or len(given) != 1 or given in "\r\n":
+        raise DataError(f"{path}: delimiter must be one character or the word tab, but is {given!r}.")
+    return given
+
+
+def table_rows(
+    path: str | os.PathLike[str], needed: Sequence[str] = (), written: TableFormat | None = None, advice: str = ""
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the line number and the cells, by column, of every row.
+
+    Parameters
+    ----------
+    path : path
+        ``.gz`` is unpacked on the way.
+    needed : sequence of str
+        Columns that the table must have.
+    written : TableFormat, optional
+    advice : str
+        Follows the error where the header lacks a column that is needed.
+
+    Raises
+    ------
+    DataError
+        Naming the file, the line where there is one, and what is wrong there.
+    """
+    written = written or TableFormat()
+    with open_text(path, written.encoding) as stream:
+        lines = csv.reader(stream, delimiter=column_delimiter(Path(path), written.delimiter), strict=True)
+        try:
+            first = next(filter(None, lines), None)
+            if first is None:
+                raise DataError(f"{path}: holds nothing but blank lines.")
+            named = first if written.header else map(str, range(1, len(first) + 1))
+            columns = [name.strip() for name in named]
+            _check_columns(columns, needed, f"{path}, line {lines.line_num}", advice if written.header else "")
+            for line in lines if written.header else itertools.chain([first], lines):
+                if len(line) == len(columns):
+                    yield lines.line_num, dict(zip(columns, line, strict=True))
+                elif "".join(line).strip():
+                    raise DataError(
+                        f"{path}, line {lines.line_num}: expected {len(columns)} columns as in the "
+                        f"{'header' if written.header else 'first line'}, but there are {len(line)}."
+                    )
+        except csv.Error as error:
+            raise DataError(f"{path}, line {lines.line_num}: is not CSV ({error}).") from error
+
+
+def _check_columns(columns: Sequence[str], needed: Sequence[str], where: str, advice: str) -> None:
+    for name in needed:
+        if name not in columns:
+            told = advice if len(columns) > 1 else ""
+            raise DataError(f"{where}: has no column {name!r}; it has {', '.join(map(repr, columns))}.{told}")
+    for name in filter(None, columns):
+        if columns.count(name) > 1:
+            raise DataError(f"{where}: the column {name!r} appears twice.")
