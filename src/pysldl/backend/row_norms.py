@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-__all__ = ["dense_rows", "l2_normalize", "row_norms", "unit_vectors"]
+__all__ = ["dense_rows", "has_unit_rows", "l2_normalize", "row_norms", "unit_vectors"]
 
 SMALLEST_SQUARE = 1e-35  # below, numbers of single precision lose digits
 BLOCK_VALUES = 1 << 22
@@ -45,6 +45,15 @@ def _in_double_where_needed(values: NDArray[Any], squares: NDArray[Any], rows: N
     return np.where(needed, values.astype(np.float64) ** 2, squares)
 
 
+def has_unit_rows(X: sparse.csr_array) -> bool:
+    """Whether :func:`l2_normalize` would return sparse rows as they are."""
+    return not _not_unit(row_norms(X)).any()
+
+
+def _not_unit(lengths: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray((lengths > 0) & (np.abs(lengths - 1.0) > 1e-6))
+
+
 def l2_normalize(X: Any) -> Any:
     """Rows scaled to length 1, in the precision of ``X``; zero rows stay zero.
 
@@ -55,9 +64,10 @@ def l2_normalize(X: Any) -> Any:
         return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
     X = sparse.csr_array(X)
     lengths = row_norms(X)
-    scales = np.divide(1.0, lengths, out=np.ones_like(lengths), where=(lengths > 0) & (np.abs(lengths - 1.0) > 1e-6))
-    if (scales == 1.0).all():
+    others = _not_unit(lengths)
+    if not others.any():
         return X
+    scales = np.divide(1.0, lengths, out=np.ones_like(lengths), where=others)
     with np.errstate(over="ignore"):
         factors = scales.astype(X.dtype)
         data = X.data * np.repeat(factors, np.diff(X.indptr))

@@ -32,7 +32,7 @@ BIAS_FREEDOM = 0.1
 BEFORE_HELD = 2.0
 # The NumPy form descends for many labels at once: bytes of their weights, and rows of all of them together.
 BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 22
-NORM_ROWS = 1 << 16
+NORM_ROWS = 1 << 12  # whose squares, in double precision, are there at a time
 # Knuth's constants of the generator that shuffles the rows, modulo 2**64: the same order with and without numba.
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 HIGH_BITS = np.uint64(33)

@@ -20,7 +20,7 @@ from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, reporting
 from pysldl._utils.validation import validate_parameters
 from pysldl.backend.device import use_device
-from pysldl.backend.row_norms import l2_normalize
+from pysldl.backend.row_norms import has_unit_rows, l2_normalize
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.backend.topk import top_k
 from pysldl.backend.workspace import Workspace, row_parts, use_workspace
@@ -45,7 +45,7 @@ __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
 ENOUGH_CALIBRATION_ROWS = 2000
-SCALED_ROWS = 1 << 16  # scaled at a time
+SCALED_ROWS = 1 << 13  # scaled at a time
 DEFAULT_STAGES: dict[str, Any] = {
     "embedding": GaussianLabelEmbedding,
     "mapping": RidgeMapping,
@@ -563,8 +563,7 @@ def _seeded(stage: Any, rng: np.random.RandomState) -> Any:
 
 
 def _has_unit_rows(part: slice, X: sparse.csr_array) -> bool:
-    rows = X[part]
-    return l2_normalize(rows) is rows
+    return has_unit_rows(X[part])
 
 
 def _put_unit_rows(part: slice, X: sparse.csr_array, data: NDArray[Any]) -> None:

@@ -123,7 +123,7 @@ class PredictionSets(LightEstimator):
         Y : csr_array of shape (n_rows, n_labels)
             Their labels.
         """
-        labels, best = top_k(scores, min(SCORES_PER_ROW, Y.shape[1]))
+        labels, best = top_k(scores, min(SCORES_PER_ROW, _most_scores(scores)))
         if best[labels >= 0].min(initial=1.0) == 0.0:  # votes: nothing speaks for a label that scores 0
             labels = np.where(best > 0, labels, -1)
         hits, there = hits_of(labels, Y), labels >= 0
@@ -236,6 +236,13 @@ class PredictionSets(LightEstimator):
         )
         deviation = np.sqrt(np.maximum(variance, 0.0) / n) / size
         return np.asarray(1 - share - _normal_quantile(confidence) * deviation)
+
+
+def _most_scores(scores: Any) -> int:
+    """Scores of the row that has the most, and at least one: no row needs room for more."""
+    if sparse.issparse(scores):
+        return max(1, int(np.diff(scores.indptr).max(initial=0)))
+    return int(scores.shape[1])
 
 
 def _counts_from(first: NDArray[np.intp], counted: NDArray[np.bool_], n_knots: int) -> NDArray[np.float64]:

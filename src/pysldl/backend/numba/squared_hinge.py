@@ -24,6 +24,9 @@ __all__ = ["solve_squared_hinge"]
 
 N_STRIDES = 64
 CENTER, FREEDOM = np.float32(BIAS_CENTER), np.float32(BIAS_FREEDOM)
+# Unsigned places and features: a signed one may count from the end, and looking whether it does takes a third of the
+# time of the loop.
+ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
 def solve_squared_hinge(
@@ -41,9 +44,9 @@ def solve_squared_hinge(
     labels = np.concatenate([labels[first::N_STRIDES] for first in range(N_STRIDES)])
     held_scores = np.empty(len(held.rows), dtype=np.float32)
     parts = parallel_for(
-        _fit, len(labels), labels, X.indptr, X.indices, X.data, X.shape[1], squared_norms(X), problems.indptr,
-        problems.rows, held.is_held, held.indptr, held_scores, np.float32(C), positive_weight, max_epochs,
-        np.float32(BEFORE_HELD) * np.float32(tol), np.float32(tol), np.float32(min_weight),
+        _fit, len(labels), labels, X.indptr, X.indices.view(np.uint32), X.data, X.shape[1], squared_norms(X),
+        problems.indptr, problems.rows, held.is_held, held.indptr, held_scores, np.float32(C), positive_weight,
+        max_epochs, np.float32(BEFORE_HELD) * np.float32(tol), np.float32(tol), np.float32(min_weight),
     )  # fmt: skip
     shape = (len(problems.indptr) - 1, X.shape[1])
     W, bias, n_open = as_weights([FittedLabels(*part) for part in parts], labels, shape)
@@ -54,19 +57,19 @@ def solve_squared_hinge(
 @njit(nogil=True, cache=True)
 def _dot(w, xi, xd, start, stop):
     s0 = s1 = s2 = s3 = np.float32(0.0)
-    j = start
-    while j + 3 < stop:
+    j, stop = np.uint64(start), np.uint64(stop)
+    while j + THREE < stop:
         s0 += w[xi[j]] * xd[j]
-        s1 += w[xi[j + 1]] * xd[j + 1]
-        s2 += w[xi[j + 2]] * xd[j + 2]
-        s3 += w[xi[j + 3]] * xd[j + 3]
-        j += 4
+        s1 += w[xi[j + ONE]] * xd[j + ONE]
+        s2 += w[xi[j + TWO]] * xd[j + TWO]
+        s3 += w[xi[j + THREE]] * xd[j + THREE]
+        j += FOUR
     if j < stop:
         s0 += w[xi[j]] * xd[j]
-    if j + 1 < stop:
-        s1 += w[xi[j + 1]] * xd[j + 1]
-    if j + 2 < stop:
-        s2 += w[xi[j + 2]] * xd[j + 2]
+    if j + ONE < stop:
+        s1 += w[xi[j + ONE]] * xd[j + ONE]
+    if j + TWO < stop:
+        s2 += w[xi[j + TWO]] * xd[j + TWO]
     return (s0 + s1) + (s2 + s3)
 
 
@@ -174,10 +177,10 @@ def _fit(
                         alpha[e] = max(before - gradient / (lengths[row] + FREEDOM + shrink), np.float32(0.0))
                         step = (alpha[e] - before) * sign
                         b += step * FREEDOM
-                        for j in range(xp[row], xp[row + 1]):
+                        for j in range(np.uint64(xp[row]), np.uint64(xp[row + 1])):
                             w[xi[j]] += step * xd[j]
                         if before == 0:
-                            for j in range(xp[row], xp[row + 1]):
+                            for j in range(np.uint64(xp[row]), np.uint64(xp[row + 1])):
                                 feature = xi[j]
                                 if not known[feature]:
                                     known[feature] = True
