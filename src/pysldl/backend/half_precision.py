@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["round_to_half"]
+__all__ = ["fits_half", "round_in_place", "round_to_half"]
 
 SMALLEST = 2.0**-14  # below it a half has fewer than eleven digits
+VALUES_AT_ONCE = 1 << 20
 
 
 def round_to_half(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -24,7 +25,20 @@ def round_to_half(values: NDArray[np.float32]) -> NDArray[np.float32]:
     >>> round_to_half(np.array([0.1, 1e6], dtype=np.float32))
     array([1.e-01, 1.e+06], dtype=float32)
     """
+    return values.astype(np.float16).astype(np.float32) if fits_half(values) else values
+
+
+def round_in_place(values: NDArray[np.float32]) -> None:
+    """As :func:`round_to_half`, without a second array."""
+    parts = [slice(start, start + VALUES_AT_ONCE) for start in range(0, len(values), VALUES_AT_ONCE)]
+    if all(fits_half(values[part]) for part in parts):
+        for part in parts:
+            values[part] = values[part].astype(np.float16)
+
+
+def fits_half(values: NDArray[np.float32]) -> bool:
+    """Whether all values but zeros keep eleven digits in half precision, and there are any."""
     sizes = np.abs(values)
-    if sizes.size == 0 or sizes.max() > np.finfo(np.float16).max or sizes.min(where=sizes > 0, initial=1) < SMALLEST:
-        return values
-    return values.astype(np.float16).astype(np.float32)
+    return bool(
+        sizes.size and sizes.max() <= np.finfo(np.float16).max and sizes.min(where=sizes > 0, initial=1) >= SMALLEST
+    )

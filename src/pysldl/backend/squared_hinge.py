@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices, has_numba, primitive
-from pysldl.backend.half_precision import round_to_half
+from pysldl.backend.half_precision import round_in_place
 from pysldl.backend.label_problems import HeldPairs, LabelProblems, held_pairs
 from pysldl.backend.workspace import row_parts
 
@@ -29,7 +29,7 @@ __all__ = [
 BIAS_CENTER = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
 BIAS_FREEDOM = 0.1
 # Before the rows held out join, a label may be so many tolerances away from its optimum: scores move by hundredths.
-BEFORE_HELD = 2.0
+BEFORE_HELD = 1.5
 # The NumPy form descends for many labels at once: bytes of their weights, and rows of all of them together.
 BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 22
 NORM_ROWS = 1 << 12  # whose squares, in double precision, are there at a time
@@ -133,7 +133,7 @@ def fit_squared_hinge(
             ConvergenceWarning,
             stacklevel=2,
         )
-    W.data = round_to_half(W.data)
+    round_in_place(W.data)
     return SquaredHinge(as_int32_indices(W), bias, held, held_scores)
 
 
@@ -184,21 +184,26 @@ def squared_norms(X: sparse.csr_array) -> NDArray[np.float32]:
 def as_weights(
     parts: list[FittedLabels], labels: NDArray[np.int64], shape: tuple[int, int]
 ) -> tuple[sparse.csr_array, NDArray[np.float32], int]:
-    """Weights and biases of fitted ``labels``, in their order, as arrays of all; and how many did not converge."""
+    """Weights and biases of fitted ``labels``, in their order, as arrays of all; and how many did not converge.
+
+    The list of ``parts`` is empty afterwards: each is let go when its weights stand among those of all.
+    """
+    n_open = sum(int((~part.converged).sum()) for part in parts)
     counts, bias = np.zeros(shape[0], dtype=np.int64), np.full(shape[0], -1.0, dtype=np.float32)
     counts[labels] = np.concatenate([np.zeros(0, dtype=np.int64), *(part.counts for part in parts)])
     bias[labels] = np.concatenate([np.zeros(0, dtype=np.float32), *(part.bias for part in parts)])
     indptr = np.concatenate([[0], np.cumsum(counts)])
     columns, values = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=np.float32)
     done = 0
-    for part in parts:
+    while parts:
+        part = parts.pop(0)
         own, done = labels[done : done + len(part.counts)], done + len(part.counts)
         starts = np.cumsum(part.counts) - part.counts
         places = np.repeat(indptr[own] - starts, part.counts) + np.arange(len(part.columns))
         columns[places], values[places] = part.columns, part.values
     W = sparse.csr_array((values, columns, indptr), shape=shape)
     W.sort_indices()
-    return W, bias, sum(int((~part.converged).sum()) for part in parts)
+    return W, bias, n_open
 
 
 def _batches(labels: NDArray[np.int64], sizes: NDArray[np.int64], n_features: int) -> list[NDArray[np.int64]]:

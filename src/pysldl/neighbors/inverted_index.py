@@ -9,7 +9,7 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
-from pysldl.backend.half_precision import round_to_half
+from pysldl.backend.half_precision import fits_half, round_in_place, round_to_half
 from pysldl.backend.inverted_index import limit_postings, search_inverted_index, top_terms
 from pysldl.backend.workspace import Workspace, current_workspace, row_parts
 
@@ -99,7 +99,7 @@ class InvertedIndex(LightEstimator):
 
     def _postings_of(self, X: Any) -> sparse.csr_array:
         postings = self._transposed(X)
-        postings.data = round_to_half(postings.data)
+        round_in_place(postings.data)
         return postings
 
     def _transposed(self, X: Any) -> sparse.csr_array:
@@ -158,8 +158,7 @@ def _put_postings(
 
 
 def _fits_half(part: slice, data: NDArray[np.float32]) -> bool:
-    values = data[part]
-    return round_to_half(values) is not values
+    return fits_half(data[part])
 
 
 def _round_part(part: slice, data: NDArray[np.float32]) -> None:

@@ -25,11 +25,16 @@ def can_pack(matrix: Any) -> bool:
 def pack(matrix: Any) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """The gaps of a CSR matrix, as bytes, and its values: half-precision, or a single one, where that loses nothing."""
     indices = np.asarray(matrix.indices)
-    gaps = np.empty(len(indices), dtype=np.uint32)
-    gaps[1:] = indices[1:] - indices[:-1] - 1
     first = matrix.indptr[:-1][np.diff(matrix.indptr) > 0]
-    gaps[first] = indices[first]
-    return _as_bytes(gaps), _narrowest(matrix.data)
+    parts = [np.empty(0, dtype=np.uint8)]
+    # A part at a time: what makes a byte of a gap takes fifty times as much room.
+    for start in range(0, len(indices), ENTRIES_AT_ONCE):
+        own = indices[start : start + ENTRIES_AT_ONCE]
+        gaps = np.diff(own, prepend=own.dtype.type(indices[start - 1] if start else -1)) - 1
+        some = first[slice(*np.searchsorted(first, (start, start + len(own))))]
+        gaps[some - start] = indices[some]
+        parts.append(_as_bytes(gaps.astype(np.uint32)))
+    return np.concatenate(parts), _narrowest(matrix.data)
 
 
 def unpack_indices(stream: NDArray[np.uint8], indptr: NDArray[np.integer], n_columns: int) -> NDArray[np.integer]:
