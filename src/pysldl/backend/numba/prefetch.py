@@ -9,7 +9,7 @@ from numba.extending import intrinsic
 __all__ = ["prefetch"]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@intrinsic
 def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
     """In compiled loops, ``prefetch(array, place)``: begin to bring ``array[place]`` into the cache; nothing waits."""
 
