@@ -14,7 +14,7 @@ from typing import BinaryIO
 from pysldl._utils.locks import try_lock
 from pysldl.exceptions import DataError
 
-__all__ = ["open_atomic", "open_regular", "slug", "sync_folder", "write_atomically"]
+__all__ = ["make_folder", "open_atomic", "open_regular", "slug", "sync_folder", "write_atomically"]
 
 _TOKEN = 8  # hexadecimal digits that tell temporary files of the same name apart
 
@@ -116,6 +116,20 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it where missing, and their names durable.
+
+    Raises
+    ------
+    OSError
+        It cannot be made.
+    """
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        sync_folder(one.parent)
+
+
 def write_atomically(path: Path, content: str | bytes) -> Path:
     """Write a whole file by :func:`open_atomic`; its folder is made where missing.
 
@@ -131,7 +145,7 @@ def write_atomically(path: Path, content: str | bytes) -> Path:
         ``path``.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     except OSError as error:
         raise DataError(f"{path.parent}: cannot be made a folder ({error.strerror or error}).") from error
     with open_atomic(path) as stream:

@@ -189,7 +189,8 @@ def _claim(out: Path, about: dict[str, Any]) -> None:
         raise DataError(f"--out {out}: is a file, but predictions of parts need a folder.")
     noted = out / SETTINGS
     if not noted.exists():
-        if out.is_dir() and any(out.iterdir()):
+        # A command that was killed here leaves a part of this file, which the next one removes.
+        if out.is_dir() and any(not entry.name.startswith(f".{SETTINGS}.") for entry in out.iterdir()):
             raise DataError(f"--out {out}: the folder holds other files. Choose a new one.")
         write_atomically(noted, json.dumps(about, indent=1))
         return

@@ -214,6 +214,7 @@ def new_version(
             yield version
             sync_folder(version)
             sync_folder(version.parent)
+            sync_folder(target)  # the pointer must not outlive what it points to
             _write_pointer(target / POINTER, name)
             sync_folder(target.parent)
         except BaseException:

@@ -8,7 +8,9 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
+from pysldl._utils.files import sync_folder
 from pysldl._utils.locks import file_lock
 from pysldl.exceptions import DataError
 from pysldl.serve.errors import ServiceError
@@ -17,6 +19,7 @@ from pysldl.serve.schemas import FeedbackRequest
 __all__ = ["Teacher"]
 
 WAIT = 10.0
+BLOCK = 65_536
 TIME_TO_LEARN = 600.0
 
 logger = logging.getLogger("pysldl.serve")
@@ -52,15 +55,19 @@ class Teacher:
         """Append one text with its labels to the file, whole or not at all."""
         if self._file is None:
             return
-        with file_lock(self._file.with_name(f".{self._file.name}.lock"), WAIT), self._file.open("ab+") as stream:
-            end = stream.seek(0, os.SEEK_END)
-            if end:
-                stream.seek(end - 1)
-                if stream.read(1) != b"\n":  # somebody edited it, or was killed
-                    stream.write(b"\n")
-            stream.write(_line(given))
-            stream.flush()
-            os.fsync(stream.fileno())
+        with file_lock(self._file.with_name(f".{self._file.name}.lock"), WAIT), self._file.open("rb+") as stream:
+            end = _end_of_lines(stream)
+            stream.seek(end)
+            try:
+                stream.truncate()
+                stream.write(_line(given))
+                stream.flush()
+                os.fsync(stream.fileno())
+            except OSError:  # no space: what was written of the line goes again
+                with suppress(OSError):
+                    os.ftruncate(stream.fileno(), end)
+                raise
+        sync_folder(self._file.parent)
 
     async def learn(self, given: FeedbackRequest) -> None:
         """Let the model learn one text with its labels, in a process of its own."""
@@ -85,6 +92,29 @@ class Teacher:
         if process.returncode:
             logger.error("the model did not learn: %s", said.decode(errors="replace").strip()[-2000:])
             raise ServiceError("not_learned", "The model did not learn this; the log of the service says why.")
+
+
+def _end_of_lines(stream: BinaryIO) -> int:
+    """Return where the next line begins; half a line that a killed process left does not count.
+
+    A whole line without its end, as editors leave it, gets one.
+    """
+    end = stream.seek(0, os.SEEK_END)
+    begin, tail = end, b""
+    while begin and b"\n" not in tail:
+        begin = max(0, begin - BLOCK)
+        stream.seek(begin)
+        tail = stream.read(end - begin)
+    begin += tail.rfind(b"\n") + 1
+    tail = tail[tail.rfind(b"\n") + 1 :]
+    if not tail:
+        return end
+    try:
+        json.loads(tail)
+    except (ValueError, RecursionError):
+        return begin
+    stream.seek(end)
+    return end + stream.write(b"\n")
 
 
 def _line(given: FeedbackRequest) -> bytes:

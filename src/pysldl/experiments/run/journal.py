@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pysldl._utils.files import write_atomically
+from pysldl._utils.files import make_folder, sync_folder, write_atomically
 from pysldl.exceptions import DataError
 from pysldl.experiments.run.evaluation import Configuration, Metrics
 
@@ -104,11 +104,14 @@ class Journal:
     def append(self, records: Iterable[Record]) -> None:
         """Write records and return once they are on disk."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path.parent)
+            is_new = not self.path.exists()
             with self.path.open("ab") as file:
                 file.write("".join(record.to_line() for record in records).encode())
                 file.flush()
                 os.fsync(file.fileno())
+            if is_new:
+                sync_folder(self.path.parent)
         except OSError as error:
             raise DataError(f"cannot write {self.path}: {error.strerror or error}.") from error
 
