@@ -138,6 +138,7 @@ def test_a_forged_tree_is_refused(case: str, verify: bool, version: Path) -> Non
         ("token_pattern", r"\w*\w*\w*x"),
         ("token_pattern", r"(?u)\b(\w+)\1"),
         ("token_pattern", "(" * 500),
+        ("token_pattern", "a*b"),
         ("encoding", "klingon"),
         ("ngram_range", {"kind": "tuple", "items": [1, 10**6]}),
         ("analyzer", "shell"),

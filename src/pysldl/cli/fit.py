@@ -208,6 +208,7 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
     from pysldl._utils.memory import parse_bytes
     from pysldl.cli._methods import make_method
     from pysldl.estimator.settings import parse_settings, with_settings
+    from pysldl.persistence.vectorizers import is_vectorizer, parts_of_vectorizer
     from pysldl.preprocessing.text import default_vectorizer
 
     if memory_limit is not None:
@@ -220,7 +221,10 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
     if from_texts:
         given = any(name.startswith("vectorizer__") for name in wanted)
         fixed["vectorizer"] = default_vectorizer() if given else "auto"
-    return with_settings(make_method(preset, fixed), wanted, "--set")
+    made = with_settings(make_method(preset, fixed), wanted, "--set")
+    if is_vectorizer(vectorizer := getattr(made, "vectorizer", None)):
+        parts_of_vectorizer(vectorizer, "vectorizer")  # refuses before the work what could not be saved after it
+    return made
 
 
 def _train(classifier: Any, rows: "Dataset", vocabulary: "Vocabulary | None") -> float:

@@ -5,13 +5,13 @@ to read files, or to search by a pattern that takes for ever.
 """
 
 import codecs
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pysldl.exceptions import DataError
+from pysldl.persistence.token_patterns import is_linear_pattern
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["is_vectorizer", "parts_of_vectorizer", "restore_vectorizer"]
 
 VECTORIZERS = ("CountVectorizer", "TfidfVectorizer")
-LONGEST_PATTERN = 200
 LONGEST_NGRAM = 20
 
 
@@ -80,41 +79,7 @@ def restore_vectorizer(name: str, params: Mapping[str, Any], state: Mapping[str,
 
 
 def _is_bounded_pattern(value: Any) -> bool:
-    """Whether a token pattern repeats only once without end, and nothing inside of a repetition.
-
-    A search by others can take time that grows with a power of the text, or doubles with every letter.
-    """
-    if value is None:
-        return True
-    if not isinstance(value, str) or len(value) > LONGEST_PATTERN:
-        return False
-    from re import _constants, _parser  # type: ignore[attr-defined]
-
-    repeats = (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT)
-    simple = (
-        *(_constants.LITERAL, _constants.NOT_LITERAL, _constants.ANY, _constants.IN, _constants.AT),
-        *(_constants.RANGE, _constants.CATEGORY),
-    )
-
-    def endless(items: Any, inside: bool) -> int:
-        """Count endless repetitions; more than one for what is not allowed at all."""
-        total = 0
-        for kind, content in items:
-            if kind in repeats:
-                _, most, body = content
-                if inside:
-                    return 2
-                total += (most > LONGEST_NGRAM) + endless(body, True)
-            elif kind is _constants.SUBPATTERN:
-                total += endless(content[3], inside)
-            elif kind not in simple:
-                return 2
-        return total
-
-    try:
-        return endless(_parser.parse(value), False) <= 1
-    except (re.error, RecursionError, OverflowError):
-        return False
+    return value is None or (isinstance(value, str) and is_linear_pattern(value))
 
 
 def _is_codec(value: Any) -> bool:
@@ -178,8 +143,8 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "sublinear_tf": _FLAG,
 }
 ADVICE = {
-    "token_pattern": "It may repeat something without end only once, since other patterns can take very long on some "
-    "texts. Prepare the texts before you fit.",
+    "token_pattern": "It may repeat something without end only once, with nothing after it but a word boundary, since "
+    "other patterns can take very long on some texts. Prepare the texts before you fit.",
     "input": "Read the files before you fit.",
 }
 

@@ -7,8 +7,8 @@ import os
 import sys
 import tempfile
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from pysldl._utils.files import sync_folder
 from pysldl._utils.locks import file_lock
@@ -55,13 +55,14 @@ class Teacher:
         """Append one text with its labels to the file, whole or not at all."""
         if self._file is None:
             return
-        with file_lock(self._file.with_name(f".{self._file.name}.lock"), WAIT), self._file.open("rb+") as stream:
+        with file_lock(self._file.with_name(f".{self._file.name}.lock"), WAIT), _opened(self._file) as stream:
             end = _end_of_lines(stream)
             stream.seek(end)
             try:
                 stream.truncate()
-                stream.write(_line(given))
-                stream.flush()
+                left = _line(given)
+                while left:
+                    left = left[stream.write(left) :]
                 os.fsync(stream.fileno())
             except OSError:  # no space: what was written of the line goes again
                 with suppress(OSError):
@@ -94,7 +95,15 @@ class Teacher:
             raise ServiceError("not_learned", "The model did not learn this; the log of the service says why.")
 
 
-def _end_of_lines(stream: BinaryIO) -> int:
+def _opened(path: Path) -> FileIO:
+    """Open a file to read and to write it, and make it where somebody took it away.
+
+    Without a buffer: what could not be written would be tried again when the file is closed.
+    """
+    return FileIO(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666), "rb+")
+
+
+def _end_of_lines(stream: FileIO) -> int:
     """Return where the next line begins; half a line that a killed process left does not count.
 
     A whole line without its end, as editors leave it, gets one.
