@@ -19,6 +19,7 @@ DISTRIBUTION = {
     "sklearn": "scikit-learn",
     "triton": "torch",
 }
+NAMED_TEST = re.compile(r"(tests/[\w/]+\.py)::(test_\w+)")
 
 
 def names(requirements):
@@ -109,3 +110,10 @@ def test_the_files_that_the_architecture_names_are_there():
     named = re.findall(r"`([\w/]+/\w+\.py)`", (ROOT / "docs" / "architecture.md").read_text())
     assert len(set(named)) > 40
     assert [path for path in named if not any((ROOT / start / path).is_file() for start in ("src/pysldl", "."))] == []
+
+
+def test_tests_that_documents_name_are_there():
+    named = [found for path in (ROOT / "docs").glob("*.md") for found in NAMED_TEST.findall(path.read_text())]
+    assert len(named) > 20
+    missing = [f"{file}::{test}" for file, test in named if f"def {test}(" not in (ROOT / file).read_text()]
+    assert missing == []

@@ -47,8 +47,18 @@ def text_model(world: SyntheticDataset, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="session")
+def serve_long() -> Iterator[Callable[..., Service]]:
+    """Start a service that many tests share; it is stopped at the end of all tests."""
+    yield from _starting()
+
+
+@pytest.fixture
 def serve() -> Iterator[Callable[..., Service]]:
-    """Start a service; it is stopped at the end of the tests."""
+    """Start a service; it is stopped at the end of the test."""
+    yield from _starting()
+
+
+def _starting() -> Iterator[Callable[..., Service]]:
     started: list[Service] = []
 
     def start(model: Path, *words: str, **environment: str) -> Service:
@@ -63,28 +73,28 @@ def serve() -> Iterator[Callable[..., Service]]:
 
 
 @pytest.fixture(scope="session")
-def service(serve: Callable[..., Service], word_model: Path) -> Service:
+def service(serve_long: Callable[..., Service], word_model: Path) -> Service:
     """Two workers with a model of words."""
-    return serve(word_model, "--workers", "2")
+    return serve_long(word_model, "--workers", "2")
 
 
 @pytest.fixture(scope="session")
-def vector_service(serve: Callable[..., Service], vector_model: Path) -> Service:
-    return serve(vector_model, "--workers", "1")
+def vector_service(serve_long: Callable[..., Service], vector_model: Path) -> Service:
+    return serve_long(vector_model, "--workers", "1")
 
 
 @pytest.fixture(scope="session")
 def guarded_service(
-    serve: Callable[..., Service], word_model: Path, tmp_path_factory: pytest.TempPathFactory
+    serve_long: Callable[..., Service], word_model: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Service:
     """One that wants the token open-sesame."""
     file = tmp_path_factory.mktemp("secrets") / "token"
     file.write_text("open-sesame\n")
-    return serve(word_model, "--workers", "1", "--token-file", str(file))
+    return serve_long(word_model, "--workers", "1", "--token-file", str(file))
 
 
 @pytest.fixture(scope="session")
-def strict_service(serve: Callable[..., Service], word_model: Path) -> Service:
+def strict_service(serve_long: Callable[..., Service], word_model: Path) -> Service:
     """One that waits only a second for its clients, and takes and gives little."""
     limits = ("--max-body", "2 kB", "--max-rows", "3", "--max-k", "7")
-    return serve(word_model, "--workers", "1", "--read-timeout", "1", *limits)
+    return serve_long(word_model, "--workers", "1", "--read-timeout", "1", *limits)

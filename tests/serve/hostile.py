@@ -57,7 +57,7 @@ def hostile_requests(source: random.Random, n: int, n_features: int) -> Iterator
         yield source.choice(makers)(source, n_features)
 
 
-def raw_exchange(port: int, request: bytes, seconds: float = 30) -> tuple[int | None, bytes]:
+def raw_exchange(port: int, request: bytes, seconds: float = 120) -> tuple[int | None, bytes]:
     """Status and body of the first answer to some bytes; no status where the connection was only closed."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as wire:
         answer = b""

@@ -10,6 +10,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
+PATIENCE = 120.0  # seconds: the machine may have much else to do
+
 
 class Answer(NamedTuple):
     status: int
@@ -56,7 +58,7 @@ class Service:
     def send(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> Answer:
         request = urllib.request.Request(self.address + path, data=body, headers=headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
                 return Answer(reply.status, dict(reply.headers), reply.read())
         except urllib.error.HTTPError as error:
             with error:
@@ -66,5 +68,5 @@ class Service:
         """Exit code and what was said on standard error."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
-        _, said = self.process.communicate(timeout=30)
+        _, said = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, said

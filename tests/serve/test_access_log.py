@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from service_process import Service
+from service_process import PATIENCE, Service
 
 
 def test_every_request_has_a_line_without_its_text(
@@ -48,5 +48,5 @@ def test_tls_by_option(serve: Callable[..., Service], word_model: Path, tmp_path
     service = serve(word_model, "--workers", "1", "--tls-cert", str(cert), "--tls-key", str(key))
     assert service.address.startswith("https://")
     trusting = ssl.create_default_context(cafile=str(cert))
-    with urllib.request.urlopen(f"{service.address}/health", context=trusting, timeout=20) as reply:
+    with urllib.request.urlopen(f"{service.address}/health", context=trusting, timeout=PATIENCE) as reply:
         assert json.load(reply)["status"] == "ok"

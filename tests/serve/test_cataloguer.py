@@ -63,7 +63,7 @@ def suggested(service, text):
     return [label["label"] for label in labels]
 
 
-def wait_until(ready, seconds=60):
+def wait_until(ready, seconds=120):
     deadline = time.monotonic() + seconds
     while not ready():
         assert time.monotonic() < deadline, "the service did not take the new version"

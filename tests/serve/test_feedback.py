@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from service_process import Service
+from service_process import PATIENCE, Service
 
 from pysldl import make_sldl
 from pysldl.cli import run
@@ -72,7 +72,7 @@ def test_a_model_learns_at_once_where_that_is_wanted(
     row = {"input": "zebra crossing", "labels": ["zebras"]}
     assert service.post("/v1/feedback", row).code == "unauthorized"
     assert service.post("/v1/feedback", row, **TOKEN).document == {"saved": True, "learned": True}
-    end = time.monotonic() + 15
+    end = time.monotonic() + PATIENCE
     while service.get("/v1/labels?query=zebras", **TOKEN).document["total"] == 0:
         assert time.monotonic() < end
         time.sleep(0.1)

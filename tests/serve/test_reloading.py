@@ -23,7 +23,7 @@ def source(word_model, tmp_path):
     return ModelSource(shutil.copytree(word_model, tmp_path / "model"))
 
 
-def run_until(reloader, condition, seconds=20):
+def run_until(reloader, condition, seconds=120):
     """Do what the supervisor does, until a condition holds."""
     end = time.monotonic() + seconds
     while not condition():
@@ -73,7 +73,7 @@ def test_a_version_that_hangs_is_given_up(source, world, monkeypatch):
     reloader, before = Reloader(source, Telemetry(), 0.05), source.current
     save_model(fitted(world, range(200)), source.path, overwrite=True)
     with monkeypatch.context() as patched:
-        patched.setattr(reloading, "open_version", lambda folder, name: time.sleep(60))
+        patched.setattr(reloading, "open_version", lambda folder, name: time.sleep(600))
         patched.setattr(reloading, "TIME_TO_LOAD", 0.3)
         run_until(reloader, lambda: source.problem is not None)
     assert "signal 9" in source.problem and source.current is before

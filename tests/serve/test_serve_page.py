@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from service_process import Service
+from service_process import PATIENCE, Service
 
 from pysldl.inspection.relations import VERBS
 from webdriver import DOWN, ENTER, ESCAPE, Browser
@@ -261,7 +261,7 @@ def test_words_that_are_joined_are_marked(chromium: Browser, serve: Callable[...
 
 
 def downloaded(folder: Path, name: str) -> str:
-    end = time.monotonic() + 15
+    end = time.monotonic() + PATIENCE
     while not (folder / name).exists():
         assert time.monotonic() < end, f"{name} was not downloaded"
         time.sleep(0.05)
@@ -365,7 +365,7 @@ def test_the_map_can_be_saved(chromium: Browser, service: Service, tmp_path: Pat
     rows = list(csv.DictReader(downloaded(tmp_path, "label-arrows.csv").splitlines()))
     assert len(rows) == len(service.get("/v1/map").document["source"])
     chromium.click("#save-picture")
-    end = time.monotonic() + 15
+    end = time.monotonic() + PATIENCE
     while not (tmp_path / "label-map.png").exists():
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -3,14 +3,13 @@
 import json
 import random
 import socket
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from hostile import described_requests, hostile_requests, raw_exchange
-from service_process import Service
+from service_process import PATIENCE, Service
 
 from pysldl.cli import run
 
@@ -105,16 +104,16 @@ def test_limits_of_the_command_line(strict_service: Service) -> None:
 @pytest.mark.parametrize("path", [b"/v1/predict", b"/nowhere", b"/health"])
 def test_a_body_of_ten_megabytes_is_answered_and_not_cut_off(service: Service, path: bytes, close: bytes) -> None:
     head = POST.replace(b"/v1/predict", path) + close + b"Content-Length: 10000000\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", service.port), timeout=30) as wire:
+    with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE) as wire:
         wire.sendall(head + b" " * 10_000_000)
         answer = wire.recv(65536)
     assert answer[9:12] == {b"/v1/predict": b"413", b"/nowhere": b"404", b"/health": b"405"}[path]
 
 
 def test_a_body_that_is_only_announced_is_refused_at_once(service: Service) -> None:
-    started = time.monotonic()
+    # The rest of the body never comes: an answer that waited for it would be another one.
     status, body = raw_exchange(service.port, POST + b"Expect: 100-continue\r\nContent-Length: 10000000\r\n\r\n")
-    assert status == 413 and b"too long (limit 4 MB)" in body and time.monotonic() - started < 5
+    assert status == 413 and b"too long (limit 4 MB)" in body
 
 
 @pytest.mark.parametrize(
@@ -194,10 +193,8 @@ def test_slow_senders_are_not_waited_for(strict_service: Service) -> None:
     begun = [b"", b"GET /hea", b"GET /health HTTP/1.1\r\nHost: localhost\r\n"]
     body = POST + b'Content-Length: 99\r\n\r\n{"in'
     for start in (*begun, body):
-        started = time.monotonic()
         status, answer = raw_exchange(strict_service.port, start)
         assert status == 408 and b"request_too_slow" in answer
-        assert time.monotonic() - started < 5
 
 
 def test_hostile_requests_get_4xx_and_the_service_stays_well(service: Service) -> None:

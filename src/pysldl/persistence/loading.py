@@ -42,14 +42,22 @@ def load_model(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool 
 
 
 def read_model(
-    path: str | os.PathLike[str], decoder: type[TreeDecoder], *, mmap: bool = True, verify: bool = True
+    path: str | os.PathLike[str],
+    decoder: type[TreeDecoder],
+    *,
+    mmap: bool = True,
+    verify: bool = True,
+    arrays: Path | None = None,
 ) -> Any:
-    """What ``decoder`` makes of a model folder; see :func:`load_model`."""
+    """What ``decoder`` makes of a model folder, with its arrays from elsewhere where asked; see :func:`load_model`."""
 
     def load(folder: Path) -> Any:
         manifest = _manifest(folder, verify=verify)
-        _check_files(folder, manifest, verify=verify)
-        return _build(folder, manifest, decoder, mapped=mmap)
+        where = {name: folder / name for name in manifest.files}
+        if arrays is not None:
+            where[ARRAYS] = arrays
+        _check_files(where, manifest, verify=verify)
+        return _build(folder, where, decoder, manifest.tree, mapped=mmap)
 
     return read_current(path, load)
 
@@ -83,9 +91,9 @@ def _manifest(folder: Path, *, verify: bool) -> Manifest:
     return parse_manifest(folder, raw, verify=verify)
 
 
-def _check_files(folder: Path, manifest: Manifest, *, verify: bool) -> None:
+def _check_files(where: dict[str, Path], manifest: Manifest, *, verify: bool) -> None:
     for name, record in manifest.files.items():
-        path = folder / name
+        path = where[name]
         try:
             with open_regular(path) as stream:
                 size = os.fstat(stream.fileno()).st_size
@@ -104,11 +112,13 @@ def _read_strings(path: Path) -> Any:
         return json.loads(stream.read())
 
 
-def _build(folder: Path, manifest: Manifest, decoder: type[TreeDecoder], *, mapped: bool) -> Any:
+def _build(
+    folder: Path, where: dict[str, Path], decoder: type[TreeDecoder], tree: dict[str, Any], *, mapped: bool
+) -> Any:
     try:
-        arrays = read_tensors(folder / ARRAYS, mapped=mapped)
-        strings = {name: _read_strings(folder / name) for name in manifest.files if name != ARRAYS}
-        model = decoder(str(folder), arrays, strings).estimator(manifest.tree)
+        arrays = read_tensors(where[ARRAYS], mapped=mapped)
+        strings = {name: _read_strings(path) for name, path in where.items() if name != ARRAYS}
+        model = decoder(str(folder), arrays, strings).estimator(tree)
     except ModelFormatError:
         raise
     except MissingDependencyError:

@@ -3,12 +3,13 @@
 import os
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from pysldl.exceptions import ModelFormatError
 from pysldl.persistence.decoding import TreeDecoder
-from pysldl.persistence.loading import load_model, read_model
+from pysldl.persistence.loading import read_model
 from pysldl.persistence.registry import home_of
 
 __all__ = ["load_predictor"]
@@ -33,8 +34,8 @@ class _WholeNeededError(Exception):
     """The model holds something that has no predicting half."""
 
 
-def load_predictor(path: str | os.PathLike[str]) -> Any:
-    """Load the predicting half of a model, its arrays mapped and verified; the whole model where it has no halves.
+def load_predictor(path: str | os.PathLike[str], *, mmap: bool = True, arrays: Path | None = None) -> Any:
+    """Load the predicting half of a model, its arrays verified; the whole model where it has no halves.
 
     What it predicts is what the whole model predicts, to the bit. It does not wait for scikit-learn, which takes longer
     than all else, unless the model holds a vectorizer; so its features must have been checked.
@@ -43,15 +44,19 @@ def load_predictor(path: str | os.PathLike[str]) -> Any:
     ----------
     path : str or path
         The model folder, or one version of it (:func:`current_version`).
+    mmap : bool
+        Leave the arrays where they are and read what is used when it is used; False reads them into memory.
+    arrays : Path, optional
+        Take the arrays from here, a copy of the version's own that :func:`frozen_arrays` made.
 
     Returns
     -------
     StagedPredictor, or the model itself
     """
     try:
-        return read_model(path, _Half)
+        return read_model(path, _Half, mmap=mmap, arrays=arrays)
     except _WholeNeededError:
-        return load_model(path)
+        return read_model(path, TreeDecoder, mmap=mmap, arrays=arrays)
 
 
 class _Half(TreeDecoder):

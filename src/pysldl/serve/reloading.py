@@ -55,7 +55,8 @@ def follow(channel: Channel, source: ModelSource) -> None:
             match message["do"]:
                 case "load":
                     try:
-                        source.load(number, Path(message["folder"]))
+                        arrays = message.get("arrays")
+                        source.load(number, Path(message["folder"]), None if arrays is None else Path(arrays))
                         channel.send(loaded=number)
                     except Exception as error:
                         _log(error)
@@ -183,14 +184,19 @@ class Reloader:
     def _load(self) -> None:
         self._number += 1
         try:
-            self._source.load(self._number, self._folder)
+            arrays = self._source.load(self._number, self._folder)
         except Exception as error:
             _log(error)
             self._fail(described(error))
             return
         self._waiting = set(self.workers)
         for channel in self.workers.values():
-            channel.send(do="load", number=self._number, folder=str(self._folder))
+            channel.send(
+                do="load",
+                number=self._number,
+                folder=str(self._folder),
+                arrays=None if arrays is None else str(arrays),
+            )
         self._serve_when_ready()
 
     def _serve_when_ready(self) -> None:

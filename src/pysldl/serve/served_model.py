@@ -14,11 +14,12 @@ from scipy import sparse
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.single_query import compile_loops
 from pysldl.backend.topk import top_k
-from pysldl.exceptions import DataError
+from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.inspection.label_map import make_map
 from pysldl.inspection.relations import LabelRelation, RelationFinder
 from pysldl.metrics.reliability import by_frequency
 from pysldl.persistence import Manifest, load_predictor, read_manifest
+from pysldl.persistence.frozen import FrozenArrays, frozen_arrays
 from pysldl.serve import schemas
 from pysldl.serve.bodies import six_digits, well_formed
 from pysldl.serve.errors import ServiceError
@@ -32,8 +33,8 @@ CURVE_POINTS = 400
 ROWS_AT_ONCE = 64
 
 
-def open_version(folder: Path, name: str) -> "ServedModel":
-    """Load a version of a model, which never changes.
+def open_version(folder: Path, name: str, arrays: Path | None = None) -> "ServedModel":
+    """Load a version of a model. Nothing of it stays on the disk, so that what happens there does not matter.
 
     Parameters
     ----------
@@ -41,14 +42,27 @@ def open_version(folder: Path, name: str) -> "ServedModel":
         Of the version; see :func:`pysldl.persistence.current_version`.
     name : str
         What the model is called.
+    arrays : Path, optional
+        A sealed copy of its arrays that another process made; without one, they are copied here.
     """
-    classifier = load_predictor(folder)
+    frozen = frozen_copy(folder) if arrays is None else None
+    if frozen is not None:
+        arrays = frozen.path
+    classifier = load_predictor(folder, mmap=arrays is not None, arrays=arrays)
     if classifier.n_dense_:
         raise DataError(
             f"{name}: was fitted with dense vectors beside the texts, which requests do not carry. Fit a model without "
             "dense= to serve it."
         )
-    return ServedModel(name, read_manifest(folder), classifier)
+    return ServedModel(name, read_manifest(folder), classifier, frozen=frozen)
+
+
+def frozen_copy(folder: Path) -> FrozenArrays | None:
+    """Return a sealed copy of the arrays of a version; None on systems that have no such thing."""
+    try:
+        return frozen_arrays(folder)
+    except OSError as error:
+        raise ModelFormatError(f"{folder}: its arrays cannot be read: {error.strerror or error}.") from error
 
 
 @dataclass(frozen=True)
@@ -62,12 +76,15 @@ class ServedModel:
     classifier : LabelPredictor
     examples : DataExamples, optional
         Snippets of the training rows; without them, what the model itself keeps.
+    frozen : FrozenArrays, optional
+        The copy of the arrays that other processes take theirs from.
     """
 
     name: str
     manifest: Manifest
     classifier: Any
     examples: DataExamples | None = None
+    frozen: FrozenArrays | None = None
 
     @cached_property
     def version(self) -> str:

@@ -23,8 +23,8 @@ class ModelSource:
     """Versions that this process holds, and the number of the one that is served, which all processes share.
 
     The number lies in memory that forked processes have in common, so that all workers change to another version at
-    the same moment. A request reads :attr:`current` once and keeps it, so that its version cannot change. The files of
-    a replaced version are mapped and stay readable until the last request that uses them is done.
+    the same moment. A request reads :attr:`current` once and keeps it, so that its version cannot change, and stays in
+    memory until the last request that uses it is done. The processes share one sealed copy of its arrays.
 
     Parameters
     ----------
@@ -55,6 +55,7 @@ class ModelSource:
                 raise DataError(problem)
             first = replace(first, examples=examples)
         self._models = {0: first}
+        self._close_copies()
 
     @property
     def name(self) -> str:
@@ -71,14 +72,28 @@ class ModelSource:
         """The version that is served."""
         return self._models[self.number]
 
-    def load(self, number: int, folder: Path) -> None:
-        """Load a version and keep it beside the one that is served."""
-        fresh = open_version(folder, self.name)
+    def load(self, number: int, folder: Path, arrays: Path | None = None) -> Path | None:
+        """Load a version and keep it beside the one that is served.
+
+        Parameters
+        ----------
+        number : int
+        folder : Path
+        arrays : Path, optional
+            A sealed copy of its arrays that another process made.
+
+        Returns
+        -------
+        Path or None
+            Where other processes find a sealed copy of the arrays, until :meth:`keep` is called.
+        """
+        fresh = open_version(folder, self.name, arrays)
         fresh.warm_up()
         rows = fresh.classifier.n_samples_
         if self._examples is not None and self._examples.problem(fresh.manifest, rows) is None:
             fresh = replace(fresh, examples=self._examples)
         self._models = self._models | {number: fresh}
+        return None if fresh.frozen is None else fresh.frozen.path
 
     def serve(self, number: int) -> None:
         """Let all processes serve a version that they hold."""
@@ -87,6 +102,13 @@ class ModelSource:
     def keep(self, number: int) -> None:
         """Drop all versions but one."""
         self._models = {number: self._models[number]}
+        self._close_copies()
+
+    def _close_copies(self) -> None:
+        """All processes have their arrays, so that the memory may go with the last of them."""
+        for model in self._models.values():
+            if model.frozen is not None:
+                model.frozen.close()
 
 
 class FolderWatch:
