@@ -38,9 +38,11 @@ def all_or_nothing(
 
 def comes_from_interrupt(error: BaseException) -> bool:
     """Whether Ctrl-C is what lies behind an error; compiled loops turn it into a ``SystemError``."""
+    chain: list[BaseException] = []
     seen: BaseException | None = error
-    while seen is not None:
+    while seen is not None and seen not in chain:  # an error that is raised again can lie behind itself
         if isinstance(seen, KeyboardInterrupt):
             return True
+        chain.append(seen)
         seen = seen.__cause__ or seen.__context__
     return False

@@ -309,11 +309,14 @@ def _pointer(name: str) -> bytes:
 
 
 def _write_pointer(path: Path, name: str) -> None:
+    failed: BaseException | None = None
     try:
         with open_atomic(path) as stream:
             stream.write(_pointer(name))
     except DataError as error:
-        raise error.__cause__ or error from None
+        failed = error.__cause__ or error
+    if failed is not None:  # not above, where the error would lie behind the one that it lies behind
+        raise failed
 
 
 def _read_pointer(path: Path) -> str:
