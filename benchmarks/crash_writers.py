@@ -55,6 +55,7 @@ class World:
             "predict": Writer(self._with_model, self._predict, self._predict_state),
             "predict to parts": Writer(self._with_model, self._predict_parts, self._parts_state),
             "feedback": Writer(self._with_notes, self._feedback, self._feedback_state),
+            "data sets": Writer(self._clear, self._write_data, self._data_state),
             "reproduce": Writer(self._clear, self._reproduce, self._reproduce_state),
         }
 
@@ -75,7 +76,9 @@ class World:
             lines = (json.dumps({"text": text, "labels": its}) for text, its in rows)
             path = self.inputs / f"{part}.jsonl"
             path.write_text("\n".join(lines) + "\n")
-            write_parquet(read_jsonl(path), self.inputs / f"{part}.parquet")
+            self._texts = read_jsonl(path)
+            write_parquet(self._texts, self.inputs / f"{part}.parquet")
+        self._data = data
         write_npz(data, self.inputs / "tiny.npz")
         subjects = "".join(f"<http://example.org/{name}>\t{name}\n" for name in names)
         (self.inputs / "subjects.tsv").write_text(subjects)
@@ -143,6 +146,21 @@ class World:
         where = ["--datasets", str(self.inputs / "tiny.npz"), "--out", str(self._results)]
         return int(self._run(["reproduce", *words, *where]))
 
+    def _write_data(self) -> None:
+        from pysldl import datasets
+
+        for name, (write, data) in self._data_files().items():
+            getattr(datasets, write)(data, self.folder / name)
+
+    def _data_files(self) -> dict[str, tuple[str, Any]]:
+        return {
+            "rows.npz": ("write_npz", self._data),
+            "rows.txt": ("write_xc", self._data),
+            "texts.jsonl": ("write_jsonl", self._texts),
+            "texts.csv": ("write_csv", self._texts),
+            "texts.parquet": ("write_parquet", self._texts),
+        }
+
     # What must be there afterwards
 
     def _model_state(self, after: tuple[int, int]) -> int:
@@ -177,6 +195,14 @@ class World:
         assert all("text" in json.loads(line) for line in lines), "half a line between others"
         assert len(lines) == 1 or not rest, "the next writer left half a line"
         return int(len(lines) > 1)
+
+    def _data_state(self) -> int:
+        from pysldl.datasets import read_dataset
+
+        found = [self.folder / name for name in self._data_files() if (self.folder / name).exists()]
+        rows = {read_dataset(path).n_samples for path in found}
+        assert rows <= {len(self._data.Y.indptr) - 1, NEW_ROWS}, f"half a file: {rows}"
+        return int(len(found) == len(self._data_files()))
 
     def _reproduce_state(self) -> int:
         from pysldl.experiments.run.journal import read_journal
