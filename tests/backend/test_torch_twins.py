@@ -126,7 +126,7 @@ def test_embedding(both, world, objective):
     ids=["latent", "features and ranker", "joint and ranker"],
 )
 def test_classifier(both, decoder, ranker):
-    data = make_asymmetric_multilabel(random_state=0)
+    data = make_asymmetric_multilabel(800, 240, 50, random_state=0)
     train, test = data.split("train"), data.split("test")
 
     def fit(device):

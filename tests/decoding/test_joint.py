@@ -101,7 +101,7 @@ def test_evidence_adds_up_to_the_score(rows, search):
 
 @pytest.fixture(scope="module")
 def data():
-    return make_asymmetric_multilabel(random_state=0)
+    return make_asymmetric_multilabel(800, 240, 50, random_state=0)
 
 
 def classifier(ranker=None, **settings):

@@ -1,0 +1,103 @@
+"""The table of fitted attributes: a value that does not belong there is refused by its name, without any file."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, JointNeighborDecoder, LinearReadout
+from pysldl.estimator.predictor import StagedPredictor
+from pysldl.exceptions import ModelFormatError
+from pysldl.persistence.packing import unpack_indices, unpack_values
+from pysldl.persistence.state import check_state
+from pysldl.persistence.vectorizers import restore_vectorizer
+from pysldl.ranking import TreeReranker
+
+TREES = {
+    "feature_": np.array([0, 0, 0]),
+    "threshold_": np.array([0.5, 0.0, 0.0], dtype=np.float32),
+    "left_": np.array([1, 1, 2]),
+    "right_": np.array([2, 1, 2]),
+    "value_": np.array([0.0, 1.0, 2.0], dtype=np.float32),
+    "roots_": np.array([0]),
+    "depth_": 1,
+    "baseline_": 0.0,
+}
+VOTES = {"Y_": sparse.csr_array(np.eye(3, dtype=np.float32)), "prior_": sparse.csr_array((1, 3), dtype=np.float32)}
+JOINT = {
+    **VOTES,
+    "index_": None,
+    "vectors_": np.zeros((3, 4), dtype=np.float32),
+    "n_neighbors_": 2,
+    "weight_": 0.5,
+    "temperature_": 1.0,
+}
+CLASSIFIER = {
+    "label_names_": np.array(["a"], dtype=object),
+    "label_counts_": np.array([1]),
+    "target_kind_": "indicator",
+    "n_samples_": 1,
+    "n_features_in_": 1,
+    "feature_names_": None,
+}
+READOUT = {"B_": np.zeros((2, 3), dtype=np.float32)}
+
+
+def fitted(model, state):
+    vars(model).update(state)
+    return model
+
+
+def test_whole_states_pass():
+    check_state(fitted(TreeReranker(), TREES))
+    check_state(fitted(JointNeighborDecoder(), JOINT), {"features": 3, "latent": 1})
+    check_state(fitted(LinearReadout(), READOUT))
+
+
+@pytest.mark.parametrize(
+    ("model", "state", "sizes", "message"),
+    [
+        (TreeReranker(), TREES | {"left_": np.array([1, 0, 2])}, {}, "lead back to where they came from"),
+        (TreeReranker(), TREES | {"right_": np.array([2, 1, 3])}, {}, "'right_' of TreeReranker holds 3, but must be"),
+        (TreeReranker(), TREES | {"feature_": np.array([0, 99, 0])}, {}, "ask for more than .* features"),
+        (JointNeighborDecoder(), JOINT, {"features": 3, "latent": 2}, "JointNeighborDecoder have 4 columns"),
+        (JointNeighborDecoder(), JOINT | {"Y_": np.eye(3)}, {}, "'Y_' of .* must be a sparse matrix of float32"),
+        (
+            StagedPredictor(),
+            CLASSIFIER | {"vectorizer_": 3},
+            {},
+            "'vectorizer_' of StagedPredictor must be a vectorizer",
+        ),
+    ],
+    ids=["circle", "node that is none", "feature that is none", "columns", "dense labels", "vectorizer"],
+)
+def test_what_does_not_belong_is_named(model, state, sizes, message):
+    with pytest.raises(ModelFormatError, match=message):
+        check_state(fitted(model, state), dict(sizes))
+
+
+def test_the_neighbors_of_a_blend_are_of_the_kind_that_was_asked_for():
+    readout = fitted(LinearReadout(), READOUT)
+    blend = fitted(BlendDecoder(FeatureNeighborDecoder()), {"neighbors_": readout, "readout_": readout, "weight_": 0.5})
+    with pytest.raises(ModelFormatError, match="neighbors of BlendDecoder are of another kind than its parameter says"):
+        check_state(blend)
+
+
+def test_packed_matrices_that_cannot_be():
+    gaps = np.array([0, 1], dtype=np.uint8)
+    assert unpack_indices(gaps, np.array([0, 2]), 3).tolist() == [0, 2]
+    for stream, indptr, n_columns, message in (
+        (gaps, [0, 3], 3, "more or fewer columns than values"),
+        (gaps, [0, 2], 2, "a column beyond its shape"),
+        (gaps.astype(np.float32), [0, 2], 3, "other arrays than it needs"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            unpack_indices(stream, np.array(indptr), n_columns)
+    with pytest.raises(ValueError, match="more or fewer values than columns"):
+        unpack_values(np.ones(3, dtype=np.float32), 2, np.float32)
+
+
+def test_vectorizers_with_something_else_inside():
+    with pytest.raises(ValueError, match="may not have tokenizer="):
+        restore_vectorizer("TfidfVectorizer", {"tokenizer": "os.system"}, {})
+    with pytest.raises(ValueError, match="terms of a vectorizer must be texts"):
+        restore_vectorizer("TfidfVectorizer", {}, {"vocabulary_": [1, 2]})
