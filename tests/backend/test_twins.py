@@ -108,12 +108,11 @@ def test_margins(world, plain, weighted):
     candidates[np.isin(candidates, [3, 4])] = -1  # labels that no row was offered
     Y = sparse.csr_array(Y.toarray() * (np.arange(Y.shape[1]) != 4), dtype=np.float32)  # and one that no row has
     problems = label_problems(candidates, Y)
-    settings = {"max_epochs": 5000, "tol": 1e-4, "min_weight": 0.0}
+    settings = {"tol": 0.05, "min_weight": 0.0}
     if weighted:
         settings["positive_weight"] = np.random.default_rng(4).uniform(1, 5, Y.shape[1]).astype(np.float32)
     fast, slow = fit_squared_hinge(X, problems, **settings), plain(fit_squared_hinge, X, problems, **settings)
-    np.testing.assert_allclose(fast[0].toarray(), slow[0].toarray(), atol=2e-3)
-    np.testing.assert_allclose(fast[1], slow[1], atol=2e-3)
+    assert (fast[0] != slow[0]).nnz == 0 and (fast[1] == slow[1]).all()  # the same steps in the same order
     assert fast[1][3] == 1.0 and fast[1][4] == -1.0
 
 

@@ -141,6 +141,6 @@ def test_validation_is_the_mean_over_the_trials():
         (group,) = evaluate_method(method, data, replace(GRID, c_hats=(4,)))
         return [result.validation["keep"]["P@5"] for result in group]
 
-    alone = [validation(slice(trial, trial + 1)) for trial in range(3)]
-    assert alone[0] != alone[1] != alone[2]
+    alone = [validation(slice(trial, trial + 1)) for trial in range(2)]
+    assert alone[0] != alone[1]
     np.testing.assert_allclose(validation(slice(None)), np.mean(alone, axis=0))
