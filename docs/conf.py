@@ -67,6 +67,9 @@ PACKAGES = {
     "pysldl.baselines": "The paper's baselines, and controls.",
     "pysldl.persistence": "The model folder.",
     "pysldl.dask": "Fits and predictions on a Dask cluster.",
+    "pysldl.annif": "The backend for Annif.",
+    "pysldl.inspection.card": "The model card, as a page or as the README of a model hub.",
+    "pysldl.exceptions": "Errors and warnings.",
 }
 
 
