@@ -26,7 +26,7 @@ WHEEL_TESTS := tests/persistence tests/inspection \
 ANNIF_TESTS := tests/annif tests/datasets tests/persistence tests/preprocessing \
   $(shell find tests -name test_concepts.py -o -name test_cli_golden_path.py -o -name test_app.py)
 
-.PHONY: help axe demo docs documents test fuzz crash test-machines test-dask test-core test-bounds test-wheel test-annif coverage lint types clean
+.PHONY: help axe demo docs documents screenshots test fuzz crash test-machines test-dask test-core test-bounds test-wheel test-annif coverage lint types clean
 
 help:                   ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -54,6 +54,10 @@ docs: $(READY)          ## the documentation site, into build/docs
 
 documents: $(READY)     ## rewrite the measured blocks of README.md and docs/ from results/
 	$(BIN)/python benchmarks/documents.py --write
+
+screenshots: $(READY)   ## pictures of the page, wide, narrow and dark, into build/screenshots; needs Chromium
+	$(BIN)/python -m pytest --quiet tests/serve/test_serve_page.py
+	@ls build/screenshots
 
 test: lint types        ## style, layers, types, doctests and tests
 	$(BIN)/python $(PYTEST)

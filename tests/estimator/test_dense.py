@@ -9,7 +9,7 @@ from pysldl import load_model, make_sldl
 from pysldl.baselines import FeatureNeighbors
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import DataError
-from pysldl.persistence import load_predictor
+from pysldl.persistence import current_version, load_predictor
 from pysldl.preprocessing.dense_columns import as_dense_rows
 
 N_ROWS, N_LABELS, WIDTH = 240, 6, 8
@@ -134,10 +134,13 @@ def test_vectors_in_the_forms_people_have_them(world, form):
     np.testing.assert_array_equal(as_dense_rows(given, N_ROWS), vectors.astype(np.float32))
 
 
-def test_the_command_refuses_them_in_one_line(world, fitted, sldl, tmp_path):
+def test_the_command_and_the_service_refuse_them_in_one_line(fitted, sldl, tmp_path):
     fitted.save(tmp_path / "model")
     told = sldl("predict", tmp_path / "model", stdin=b"word0 again0\n")
     assert told.code == 2 and told.err.count("\n") == 1 and "fitted with dense vectors beside X" in told.err
+    served_model = pytest.importorskip("pysldl.serve.served_model", reason="the service needs the extra serve")
+    with pytest.raises(DataError, match="tagger: was fitted with dense vectors beside the texts"):
+        served_model.open_version(current_version(tmp_path / "model"), "tagger")
 
 
 def test_baselines_and_plain_features_take_them(world):
