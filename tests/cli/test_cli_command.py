@@ -1,7 +1,6 @@
 """The command itself: help, exit codes, pipes, the smaller commands and the demonstration."""
 
 import json
-import os
 import subprocess
 import sys
 from functools import partial
@@ -108,14 +107,6 @@ def test_versions_of_what_is_not_installed(sldl, monkeypatch):
     assert sldl("version", "--json").document["numba"] is None
 
 
-def test_the_output_format_goes_by_the_suffix(sldl, refused, model, files, tmp_path):
-    assert sldl("predict", model, files["npz"], "--out", tmp_path / "labels.csv").code == 0
-    assert (tmp_path / "labels.csv").read_text().startswith("row,rank,label,score\n")
-    assert sldl("predict", model, files["npz"], "--out", tmp_path / "labels.jsonl").code == 0
-    assert json.loads((tmp_path / "labels.jsonl").read_text().splitlines()[0])["row"] == 0
-    assert "pass --format" in refused("predict", model, files["npz"], "--out", tmp_path / "labels.xml")
-
-
 def test_the_usual_preset_is_accurate(sldl, files, tmp_path):
     assert sldl("fit", files["npz"], "--model", tmp_path / "m", "--json").document["preset"] == "accurate"
 
@@ -128,22 +119,6 @@ def test_warnings_are_one_line(sldl, world, files, tmp_path):
     assert done.code == 0 and done.document["n_labels_seen"] == 2
     warned = [line for line in done.err.splitlines() if line.startswith("warning: ")]
     assert len(warned) == 2 and "never be predicted" in warned[0] and "n_neighbors" in warned[1]
-
-
-def test_bars_on_a_terminal(files, tmp_path):
-    """A fit whose standard error is a terminal draws a bar for the stage; otherwise none is drawn."""
-    pty = pytest.importorskip("pty")
-    reader, terminal = pty.openpty()
-    words = ["--preset", "paper", "--set", "embedding.n_steps=300"]
-    command = [*SLDL, "fit", files["npz"], "--model", tmp_path / "m", *words]
-    done = subprocess.run(command, stderr=terminal, stdout=subprocess.PIPE, env=os.environ | {"TERM": "xterm"})
-    os.close(terminal)
-    drawn = os.read(reader, 1 << 16).decode(
-        errors="replace"
-    )  # a terminal hands out no more than 4 kB, and may cut a letter
-    os.close(reader)
-    assert done.returncode == 0
-    assert "embedding" in drawn and "/300" in drawn and "loss" in drawn
 
 
 def test_the_installed_command(files, model):

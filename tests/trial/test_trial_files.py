@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from pysldl import __version__
 from pysldl.datasets import read_dataset
 
 
@@ -53,6 +52,8 @@ def test_features_are_split_too(sldl, tmp_path):
 def test_predictions_carry_ids_and_titles_in_the_format_of_the_file_name(sldl, records_file, records_model, tmp_path):
     lines = sldl("predict", records_model, records_file, "--k", "1").lines
     assert lines[3]["id"] == "r3" and lines[3]["title"] == "Record 3" and len(lines[3]["labels"]) == 1
+    sldl("predict", records_model, records_file, "--out", tmp_path / "predictions.jsonl")
+    assert json.loads((tmp_path / "predictions.jsonl").read_text().splitlines()[0])["id"] == "r0"
     for suffix, delimiter in (("csv", ","), ("tsv", "\t")):
         out = tmp_path / f"predictions.{suffix}"
         assert sldl("predict", records_model, records_file, "--out", out, "--json").document["format"] == suffix
@@ -103,18 +104,6 @@ def test_reasons_in_the_shell(sldl, records_file, records_model):
 
 def test_one_label_is_inspected_in_a_model_without_gaussians(sldl, records_model):
     assert sldl("inspect", records_model, "--label", "chess", "--json").document["label"]["count"] > 0
-
-
-def test_versions(sldl, monkeypatch):
-    from importlib.metadata import PackageNotFoundError
-
-    assert sldl("--version").out.strip() == __version__
-
-    def absent(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr("pysldl.cli.version.version_of", absent)
-    assert sldl("version", "--json").document["numpy"] is None
 
 
 def test_several_columns_of_text_are_joined(tmp_path):
@@ -176,11 +165,3 @@ def test_an_unknown_option_of_a_format_names_those_it_has(sldl, records_file, tm
     assert "unknown option 'separater'; jsonl accepts text, labels" in wrong.err
     wrong = sldl("predict", tmp_path / "model", "--explain", code=2)
     assert "Unknown option" in wrong.err
-
-
-def test_the_usual_preset_is_the_accurate_one(sldl):
-    from inspect import signature
-
-    from pysldl.cli.fit import fit
-
-    assert signature(fit).parameters["preset"].default == "accurate"
