@@ -66,6 +66,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "prediction-sets": sets.prediction_sets,
     "languages": languages.chosen,
     "splits": languages.splits,
+    "dense-vectors": languages.dense,
     "few_labels": speed.few_labels,
     "peer-ratios": speed.peer_ratios,
     "scaling": speed.scaling,

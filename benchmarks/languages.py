@@ -32,15 +32,15 @@ def main() -> None:
     parser.add_argument("--test", help="a file with the test rows, where they are in one of their own")
     add_record_option(parser, "languages.csv")
     arguments = parser.parse_args()
-    rows = measure(_read(arguments.corpus), arguments)
+    rows = measure(read_corpus(arguments.corpus), arguments)
     if arguments.record is not None:
         write_rows(arguments.record, rows, KEY)
 
 
 def measure(data: Dataset, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Metrics of each kind of features, of which one is the chosen one."""
-    train, test = _parts(data, arguments)
-    texts, lists = train.texts, _label_lists(train)
+    train, test = parts_of(data, arguments)
+    texts, lists = train.texts, label_lists(train)
     probed = probe_rows(texts)
     some, Y = [texts[row] for row in probed], sparse.csr_array(train.Y[probed])
     chosen = choose_vectorizer(texts, train.Y).get_params()
@@ -49,7 +49,7 @@ def measure(data: Dataset, arguments: argparse.Namespace) -> list[dict[str, Any]
         vectorizer = default_vectorizer(**settings)
         model = make_sldl(arguments.preset, vectorizer=vectorizer, random_state=0).fit(texts, lists)
         labels, _ = model.predict_topk(test.texts, 5)
-        found = evaluate(model.encode(_label_lists(test), unseen="keep"), labels, ks=(1, 5))
+        found = evaluate(model.encode(label_lists(test), unseen="keep"), labels, ks=(1, 5))
         rows.append(
             {"corpus": data.name, "language": arguments.language, "features": name, "preset": arguments.preset}
             | {
@@ -64,9 +64,9 @@ def measure(data: Dataset, arguments: argparse.Namespace) -> list[dict[str, Any]
     return rows
 
 
-def _parts(data: Dataset, arguments: argparse.Namespace) -> tuple[Dataset, Dataset]:
+def parts_of(data: Dataset, arguments: argparse.Namespace) -> tuple[Dataset, Dataset]:
     if arguments.test is not None:
-        return data, _read(arguments.test)
+        return data, read_corpus(arguments.test)
     if {"train", "test"} <= data.splits.keys():
         train, test = data.splits["train"], data.splits["test"]
     else:
@@ -76,7 +76,7 @@ def _parts(data: Dataset, arguments: argparse.Namespace) -> tuple[Dataset, Datas
     return data.subset(np.sort(train)), data.subset(np.sort(test))
 
 
-def _read(name: str) -> Dataset:
+def read_corpus(name: str) -> Dataset:
     path = Path(name)
     if not path.exists():
         return load_dataset(name)
@@ -84,7 +84,7 @@ def _read(name: str) -> Dataset:
     return replace(data, name=path.parent.name) if path.stem == "train" else data
 
 
-def _label_lists(dataset: Dataset) -> list[list[str]]:
+def label_lists(dataset: Dataset) -> list[list[str]]:
     rows = np.split(dataset.Y.indices, dataset.Y.indptr[1:-1])
     return [dataset.label_names[columns].tolist() for columns in rows]
 

@@ -1,9 +1,9 @@
-"""Blocks about the features of texts in several languages, and about stratified splits."""
+"""Blocks about the features of texts: languages, dense vectors beside words; and about stratified splits."""
 
 from blocks.evidence import Evidence
 from blocks.text import NOT_RECORDED, number, table
 
-__all__ = ["chosen", "splits"]
+__all__ = ["chosen", "dense", "splits"]
 
 LANGUAGES = {"fi": "Finnish", "de": "German", "en": "English"}
 
@@ -50,3 +50,22 @@ def splits(evidence: Evidence) -> str:
     ]
     header = ["task", "rows", "labels", "processor seconds", "rows off, in the worst part", "of a random draw"]
     return f"{table(header, rows)}\n\n{found.source}"
+
+
+def dense(evidence: Evidence) -> str:
+    """What words, vectors, and both together find on test rows."""
+    found = evidence.rows("dense_vectors")
+    if not found:
+        return NOT_RECORDED
+    rows = [
+        [
+            *(str(row[key]) for key in ("corpus", "features")),
+            f"{int(row['train_rows']):,}",
+            number(row["weight"], 2),
+            *(number(100 * float(row[key]), 1) for key in ("P@1", "P@5", "nDCG@5")),
+            number(float(row["fit_processor_s"]), 0),
+        ]
+        for row in found.rows
+    ]
+    header = ["corpus", "features", "train rows", "weight of the vectors", "P@1", "P@5", "nDCG@5", "fit, processor s"]
+    return f"{table(header, rows, left=2)}\n\n{found.source}"
