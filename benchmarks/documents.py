@@ -97,8 +97,8 @@ class DocumentError(Exception):
 
 
 def pages(root: Path) -> list[Path]:
-    """README.md and all pages of docs/."""
-    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    """README.md and all pages of docs/ and its folders."""
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
 
 
 def filled(text: str, made: dict[str, str], page: str) -> str:
