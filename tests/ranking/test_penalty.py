@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from pysldl.backend.label_problems import LabelProblems
-from pysldl.ranking.penalty import TRIED, choose_penalty, some_problems
+from pysldl.ranking.penalty import TRIED, choose_penalty, some_labels
 
 
 def problems_of(sizes):
@@ -13,10 +13,9 @@ def problems_of(sizes):
 
 
 def test_few_rows_are_all_taken_and_many_by_every_nth_label():
-    problems = problems_of([4, 3, 2, 1])
-    assert some_problems(problems, 10) is problems
-    half = some_problems(problems, 5)
-    assert np.diff(half.indptr).tolist() == [0, 3, 0, 1] and half.rows.tolist() == [4, 5, 6, 9]
+    sizes = np.array([4, 3, 2, 1])
+    assert some_labels(sizes, 10).tolist() == [0, 1, 2, 3]
+    assert some_labels(sizes, 5).tolist() == [1, 3]
 
 
 @pytest.mark.parametrize("best", TRIED)
@@ -35,7 +34,9 @@ def test_the_penalty_that_ranks_held_out_rows_best_is_taken(best):
         W[:, n_right:] = 1 - W[:, n_right:]
         return sparse.csr_array(W.astype(np.float32)), np.zeros(2, dtype=np.float32)
 
-    found = choose_penalty(X, Y, problems_of([n, n]), solve, np.arange(n), labels, lambda linear: [linear])
+    found = choose_penalty(
+        X, Y, lambda n_rows: problems_of([n, n]), solve, np.arange(n), labels, lambda linear: [linear]
+    )
     assert found == best
     assert tried == list(TRIED[: min(TRIED.index(best) + 2, len(TRIED))])
 
@@ -43,4 +44,5 @@ def test_the_penalty_that_ranks_held_out_rows_best_is_taken(best):
 def test_without_labels_nothing_is_tried():
     X, Y = sparse.csr_array(np.eye(4, dtype=np.float32)), sparse.csr_array((4, 2))
     held = np.array([0])
-    assert choose_penalty(X, Y, problems_of([2, 2]), None, held, np.zeros((1, 1), np.int32), None) == TRIED[0]
+    labels = np.zeros((1, 1), np.int32)
+    assert choose_penalty(X, Y, lambda n_rows: problems_of([2, 2]), None, held, labels, None) == TRIED[0]

@@ -7,11 +7,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.dispatch import primitive
-from pysldl.backend.workspace import row_parts
 
-__all__ = ["HeldPairs", "LabelProblems", "held_pairs", "label_problems", "shard_problems"]
-
-ROWS_AT_ONCE = 1 << 16
+__all__ = ["HeldPairs", "LabelProblems", "held_pairs", "label_problems", "without_rows"]
 
 
 class LabelProblems(NamedTuple):
@@ -78,61 +75,12 @@ def label_problems(
     return LabelProblems(*group_rows_by_label(candidates, everywhere, Y.indptr, Y.indices, Y.shape[1], kept))
 
 
-def shard_problems(
-    shard: tuple[int, int],
-    candidates: NDArray[np.int32],
-    Y: sparse.csr_array,
-    *,
-    everywhere: NDArray[np.int32] | None = None,
-    left_out: NDArray[np.integer] | None = None,
-) -> LabelProblems:
-    """As :func:`label_problems`, of every n-th label only; the others have no rows.
-
-    Memory follows the rows of those labels, so that candidates which do not fit into memory can stay on a disk.
-
-    Parameters
-    ----------
-    shard : tuple of two ints
-        The first label, and n.
-    candidates, Y, everywhere, left_out
-        As in :func:`label_problems`.
-    """
-    first, step = shard
-    if step == 1:
-        return label_problems(candidates, Y, everywhere=everywhere, left_out=left_out)
-    everywhere = np.zeros(0, dtype=np.int32) if everywhere is None else everywhere
-    everywhere = everywhere[everywhere % step == first] // step
-    kept = np.ones(Y.shape[0], dtype=np.bool_)
-    if left_out is not None:
-        kept[left_out] = False
-    n_own = len(range(first, Y.shape[1], step))
-    groups = []
-    for part in row_parts(Y.shape[0], ROWS_AT_ONCE):
-        offered = np.asarray(candidates[part])
-        offered = np.where((offered >= 0) & (offered % step == first), offered // step, np.int32(-1))
-        carried = Y.indices[Y.indptr[part.start] : Y.indptr[part.stop]]
-        own = carried % step == first
-        ends = np.concatenate([[0], np.cumsum(own)])[Y.indptr[part.start : part.stop + 1] - Y.indptr[part.start]]
-        indptr, rows = group_rows_by_label(offered, everywhere, ends, carried[own] // step, n_own, kept[part])
-        groups.append((indptr, np.where(rows >= 0, rows + part.start, rows - part.start).astype(np.int32)))
-    ends, rows = _merged(groups, n_own)
-    sizes = np.zeros(Y.shape[1], dtype=np.int64)
-    sizes[first::step] = np.diff(ends)
-    return LabelProblems(np.concatenate([[0], np.cumsum(sizes)]), rows)
-
-
-def _merged(
-    groups: list[tuple[NDArray[np.int64], NDArray[np.int32]]], n_labels: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Rows by label of several blocks of rows, put together: of every label those of the first block come first."""
-    indptr = np.concatenate([[0], np.cumsum(sum(np.diff(ends) for ends, _ in groups))]).astype(np.int64)
-    merged = np.empty(indptr[-1], dtype=np.int32)
-    place = indptr[:-1].copy()
-    for ends, rows in groups:
-        sizes = np.diff(ends)
-        merged[np.arange(len(rows)) + np.repeat(place - ends[:-1], sizes)] = rows
-        place += sizes
-    return indptr, merged
+def without_rows(problems: LabelProblems, rows: NDArray[np.integer], n_samples: int) -> LabelProblems:
+    """The problems without some of their rows."""
+    is_out = np.zeros(n_samples, dtype=np.bool_)
+    is_out[rows] = True
+    kept = ~is_out[np.where(problems.rows >= 0, problems.rows, ~problems.rows)]
+    return LabelProblems(np.concatenate([[0], np.cumsum(kept)])[problems.indptr], problems.rows[kept])
 
 
 @primitive(numba=True, torch="arrays")

@@ -21,6 +21,7 @@ __all__ = [
     "FittedLabels",
     "SquaredHinge",
     "as_weights",
+    "finished_weights",
     "fit_squared_hinge",
     "solve_squared_hinge",
     "squared_hinge_memory",
@@ -125,16 +126,21 @@ def fit_squared_hinge(
     W, bias, held_scores, n_open = solve_squared_hinge(
         X, problems, held, C, positive_weight, max_epochs, tol, min_weight
     )
+    return SquaredHinge(finished_weights(W, n_open, max_epochs), bias, held, held_scores)
+
+
+def finished_weights(W: sparse.csr_array, n_open: int, max_epochs: int) -> sparse.csr_array:
+    """The weights of all labels as a model stores them; a warning where the descent of ``n_open`` labels was ended."""
     if n_open:
         from sklearn.exceptions import ConvergenceWarning  # not above: a model that only predicts would wait for it
 
         warnings.warn(
             f"The classifiers of {n_open} labels did not converge within max_epochs={max_epochs}: raise it, or tol.",
             ConvergenceWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     round_in_place(W.data)
-    return SquaredHinge(as_int32_indices(W), bias, held, held_scores)
+    return as_int32_indices(W)
 
 
 def squared_hinge_memory(n_features: int) -> int:

@@ -112,8 +112,8 @@ def predict_parts(
     dict
         Numbers of parts, of those that were there, of rows and of labels.
     """
-    from pysldl._utils.progress import Progress
     from pysldl.dask.cluster import clear_errors
+    from pysldl.dask.workspace import gather
     from pysldl.persistence import read_manifest
 
     seal = hashlib.sha256(json.dumps(sorted((k, v.sha256) for k, v in read_manifest(model).files.items())).encode())
@@ -124,17 +124,12 @@ def predict_parts(
     ask = partial(predict_part, *places, parts.columns, settings)
     counts = {"parts": len(parts), "parts_there": len(parts) - len(todo), "rows": 0, "labels": 0}
     with clear_errors(client, "predict"):
-        from distributed import as_completed
-
         futures = [
             client.submit(ask, number, parts.parts[number], _first_row(parts, number), pure=False) for number in todo
         ]
-        for done, future in enumerate(as_completed(futures, loop=client.loop), start=1):
-            rows, labels = future.result()
+        for rows, labels in gather(client, "predict", futures, [str(parts.parts[n]) for n in todo], progress):
             counts["rows"] += rows
             counts["labels"] += labels
-            if progress is not None:
-                progress(Progress("predict", done, len(todo)))
     return counts
 
 
@@ -207,20 +202,14 @@ def evaluated_parts(
 ) -> tuple[Any, list[list[str]]]:
     """The k best labels of all rows, (n_rows, k), and the true ones by name."""
     import numpy as np
-    from distributed import as_completed
 
-    from pysldl._utils.progress import Progress
     from pysldl.dask.cluster import clear_errors
+    from pysldl.dask.workspace import gather
 
     ask = partial(_ask_part, str(Path(model).resolve()), parts.columns, k)
     with clear_errors(client, "evaluate"):
         futures = [client.submit(ask, part, pure=False) for part in parts.parts]
-        for done, future in enumerate(as_completed(futures, loop=client.loop), start=1):
-            if future.status == "error":
-                future.result()
-            if progress is not None:
-                progress(Progress("evaluate", done, len(futures)))
-        found = client.gather(futures)
+        found = gather(client, "evaluate", futures, [str(part) for part in parts.parts], progress)
     return np.concatenate([labels for labels, _ in found]), [row for _, rows in found for row in rows]
 
 

@@ -129,7 +129,7 @@ class DaskSLDLClassifier(BaseEstimator):
         grown = load_model(self.model_folder_, mmap=False)
         with self._client() as client:
             for block in blocks:
-                rows: Block = client.compute(block).result()
+                rows: Block = client.compute(block.rows).result()
                 grown.partial_fit(rows.X, rows.y)
         self._take(grown)
         return self
@@ -244,7 +244,8 @@ class DaskSLDLClassifier(BaseEstimator):
         from dask import delayed
 
         ask = delayed(ask_block)
-        return [ask(block, self.model_folder_, method, arguments) for block in blocks_of(X, labels=False, text=text)]
+        blocks = blocks_of(X, labels=False, text=text)
+        return [ask(block.rows, self.model_folder_, method, arguments) for block in blocks]
 
     def _array_of(self, found: list[Any], X: Any, dtype: Any, meta: Any) -> Any:
         import dask.array as da

@@ -11,7 +11,7 @@ from typing import Any
 
 from pysldl._utils.memory import available_memory, parse_bytes
 from pysldl.dask.transport import forget_maps
-from pysldl.exceptions import ClusterError, MissingDependencyError
+from pysldl.exceptions import ClusterError, MemoryLimitError, MissingDependencyError, SLDLError
 
 __all__ = ["clear_errors", "connect", "memory_per_worker", "n_workers", "require_dask", "shared_folder"]
 
@@ -154,6 +154,13 @@ def clear_errors(client: Any, stage: str) -> Iterator[None]:
         raise ClusterError(
             f"{stage}: workers were lost again and again at the same task. Most often they are out of memory: use "
             "fewer workers with more memory each, or smaller parts."
+        ) from error
+    except MemoryError as error:
+        if isinstance(error, SLDLError):
+            raise
+        raise MemoryLimitError(
+            f"{stage}: a worker has too little memory ({_said(error)}). Use fewer workers with more memory each, or "
+            "smaller parts."
         ) from error
     except (CommClosedError, CancelledError, TimeoutError, ConnectionError) as error:
         raise ClusterError(f"{stage}: the connection to the Dask scheduler {address} was lost.") from error

@@ -9,7 +9,7 @@ from pysldl.datasets.parquet import Columns, Part, list_parts, read_part
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import is_frame
 
-__all__ = ["Block", "Parts", "blocks_of", "read_parts"]
+__all__ = ["Block", "LazyBlock", "Parts", "blocks_of", "read_parts"]
 
 
 class Block(NamedTuple):
@@ -26,6 +26,21 @@ class Block(NamedTuple):
     name: str
     X: Any
     y: Any
+
+
+class LazyBlock(NamedTuple):
+    """Rows that nobody has read yet.
+
+    Attributes
+    ----------
+    name : str
+        What errors call it.
+    rows : Delayed
+        Of the :class:`Block`.
+    """
+
+    name: str
+    rows: Any
 
 
 class Parts:
@@ -88,8 +103,8 @@ def read_parts(
 
 def blocks_of(
     X: Any, y: Any = None, *, labels: bool = True, text: str = "text", label_lists: str = "labels"
-) -> list[Any]:
-    """``X`` and ``y`` as delayed :class:`Block` objects, in the order of the rows.
+) -> list[LazyBlock]:
+    """``X`` and ``y`` in blocks, in the order of the rows.
 
     Parameters
     ----------
@@ -106,16 +121,20 @@ def blocks_of(
 
     read = delayed(_read_block)
     if isinstance(X, Parts):
-        return [read(part, X.columns, X.n_features, labels) for part in X.parts]
+        return [LazyBlock(str(part), read(part, X.columns, X.n_features, labels)) for part in X.parts]
     pieces = _pieces(X, "X")
+    names = [f"block {number}" for number in range(len(pieces))]
     if y is None:
         make = delayed(_from_records)
-        return [make(f"block {number}", piece, text, label_lists, labels) for number, piece in enumerate(pieces)]
+        return [
+            LazyBlock(name, make(name, piece, text, label_lists, labels))
+            for name, piece in zip(names, pieces, strict=True)
+        ]
     others = _pieces(y, "y")
     if len(pieces) != len(others):
         raise DataError(f"X has {len(pieces)} blocks of rows, but y has {len(others)}: make their partitions the same.")
     make = delayed(_pair)
-    return [make(f"block {number}", *both) for number, both in enumerate(zip(pieces, others, strict=True))]
+    return [LazyBlock(name, make(name, *both)) for name, *both in zip(names, pieces, others, strict=True)]
 
 
 def _pieces(values: Any, name: str) -> list[Any]:

@@ -11,9 +11,9 @@ from sklearn.utils import check_array
 
 from pysldl._utils.names import name_array
 from pysldl.dask.cluster import clear_errors
-from pysldl.dask.parts import Block
+from pysldl.dask.parts import Block, LazyBlock
 from pysldl.dask.transport import Packed, pack, unpack
-from pysldl.dask.workspace import DaskWorkspace, unpacked
+from pysldl.dask.workspace import DaskWorkspace, gather, unpacked
 from pysldl.estimator.base import TrainingRows
 from pysldl.exceptions import DataError, SLDLError
 from pysldl.persistence.vectorizers import is_vectorizer, restore_vectorizer
@@ -56,7 +56,7 @@ class EncodedBlock(NamedTuple):
 
 def prepare_rows(
     workspace: DaskWorkspace,
-    blocks: Sequence[Any],
+    blocks: Sequence[LazyBlock],
     vectorizer: Any = None,
     *,
     label_names: Sequence[str] | None = None,
@@ -67,7 +67,7 @@ def prepare_rows(
     Parameters
     ----------
     workspace : DaskWorkspace
-    blocks : sequence of delayed Block
+    blocks : sequence of LazyBlock
         Read twice, and never all at once.
     vectorizer : CountVectorizer or TfidfVectorizer, optional
         For texts; a plain one is made if none is given.
@@ -102,12 +102,12 @@ def prepare_rows(
     return TrainingRows(X, EncodedLabels(Y, names, found.kind), _feature_names(fitted, feature_names, X), fitted)
 
 
-def _survey(workspace: DaskWorkspace, blocks: Sequence[Any], vectorizer: Any) -> Survey:
+def _survey(workspace: DaskWorkspace, blocks: Sequence[LazyBlock], vectorizer: Any) -> Survey:
     """One pass over all blocks; what is found is put together on the workers, eight at a time."""
     client, stage = workspace.client, "reading"
     with clear_errors(client, stage):
-        level = _submit(workspace, stage, _look_at, blocks, vectorizer)
-        workspace.gather(stage, level, results=False)
+        level = _submit(workspace, _look_at, blocks, vectorizer)
+        gather(client, stage, level, [block.name for block in blocks], workspace.progress, results=False)
         while len(level) > 1:
             groups = [level[start : start + MERGED_AT_ONCE] for start in range(0, len(level), MERGED_AT_ONCE)]
             level = [client.submit(_merge, group, pure=False) for group in groups]
@@ -116,19 +116,18 @@ def _survey(workspace: DaskWorkspace, blocks: Sequence[Any], vectorizer: Any) ->
 
 
 def _map_blocks(
-    workspace: DaskWorkspace, stage: str, function: Callable[..., Any], blocks: Sequence[Any], *shared: Any
+    workspace: DaskWorkspace, stage: str, function: Callable[..., Any], blocks: Sequence[LazyBlock], *shared: Any
 ) -> list[Any]:
     """``function(block, *shared)`` for all blocks; large results are mapped files."""
     with clear_errors(workspace.client, stage):
         payload = pack(shared, workspace.folder)
-        futures = _submit(
-            workspace, stage, _run_block, blocks, function, payload, secrets.token_hex(8), workspace.folder
-        )
-        return [unpack(packed) for packed in workspace.gather(stage, futures)]
+        futures = _submit(workspace, _run_block, blocks, function, payload, secrets.token_hex(8), workspace.folder)
+        names = [block.name for block in blocks]
+        return [unpack(found) for found in gather(workspace.client, stage, futures, names, workspace.progress)]
 
 
 def _submit(
-    workspace: DaskWorkspace, stage: str, function: Callable[..., Any], blocks: Sequence[Any], *arguments: Any
+    workspace: DaskWorkspace, function: Callable[..., Any], blocks: Sequence[LazyBlock], *arguments: Any
 ) -> list[Any]:
     """Futures of ``function(block, *arguments)``; the blocks are made by the tasks themselves."""
     from dask import delayed
@@ -136,7 +135,7 @@ def _submit(
     client = workspace.client
     shared = [client.submit(_same, argument, pure=False) if argument is not None else None for argument in arguments]
     call = delayed(function, pure=False)
-    futures: list[Any] = client.compute([call(block, *shared) for block in blocks], optimize_graph=True)
+    futures: list[Any] = client.compute([call(block.rows, *shared) for block in blocks], optimize_graph=True)
     return futures
 
 

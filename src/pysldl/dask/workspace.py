@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from numpy.typing import DTypeLike, NDArray
@@ -13,7 +14,7 @@ from pysldl.backend.workspace import Workspace
 from pysldl.dask.cluster import clear_errors, n_workers
 from pysldl.dask.transport import Packed, new_array, pack, release_pages, unpack
 
-__all__ = ["DaskWorkspace", "release_when_large", "unpacked"]
+__all__ = ["DaskWorkspace", "gather", "release_when_large", "unpacked"]
 
 SHARDS_PER_WORKER = 4
 MOST_RESIDENT = 0.5  # of a worker's budget, before it gives mapped pages back
@@ -58,28 +59,48 @@ class DaskWorkspace(Workspace):
                 )
                 for number, part in enumerate(parts)
             ]
-            return [unpack(packed) for packed in self.gather(stage, futures)]
+            names = [f"part {number} of {len(futures)}" for number in range(1, len(futures) + 1)]
+            return [unpack(packed) for packed in gather(self.client, stage, futures, names, self.progress)]
 
-    def gather(self, stage: str, futures: list[Any], *, results: bool = True) -> list[Any]:
-        """Results of tasks in their order, with a report after each; the first error is raised.
 
-        Without ``results`` they stay where they are.
-        """
-        from distributed import as_completed
+def gather(
+    client: Any,
+    stage: str,
+    futures: list[Any],
+    names: Sequence[str],
+    progress: ProgressCallback | None = None,
+    *,
+    results: bool = True,
+) -> list[Any]:
+    """Results of tasks in their order, with a report after each; the first error is raised, and the others cancelled.
 
-        found: dict[str, Any] = {}
-        try:
-            for done, future in enumerate(as_completed(futures, loop=self.client.loop), start=1):
-                if not results and future.status == "finished":
-                    found[future.key] = None
-                else:
-                    found[future.key] = future.result()
-                if self.progress is not None:
-                    self.progress(Progress(stage, done, len(futures)))
-        except BaseException:
-            self.client.cancel(futures, force=True)
-            raise
-        return [found[future.key] for future in futures]
+    Parameters
+    ----------
+    client : distributed.Client
+    stage : str
+    futures : list of Future
+    names : sequence of str
+        What errors call each of them.
+    progress : callable, optional
+    results : bool
+        Fetch the results; without, they stay where they are.
+    """
+    from distributed import as_completed
+
+    found: dict[str, Any] = {}
+    name_of = {future.key: name for future, name in zip(futures, names, strict=True)}
+    try:
+        for done, future in enumerate(as_completed(futures, loop=client.loop), start=1):
+            with clear_errors(client, f"{stage}, {name_of[future.key]}"):
+                wanted = results or future.status != "finished"
+                found[future.key] = future.result() if wanted else None
+            if progress is not None:
+                progress(Progress(stage, done, len(futures)))
+    except BaseException:
+        with suppress(Exception):  # where the cluster is gone, there is nothing to cancel
+            client.cancel(futures, force=True)
+        raise
+    return [found[future.key] for future in futures]
 
 
 def unpacked(token: str, payload: Packed) -> Any:

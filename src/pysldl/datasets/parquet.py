@@ -12,7 +12,7 @@ from scipy import sparse
 from pysldl._utils.files import open_atomic
 from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.files import require_file, stem
+from pysldl.datasets.files import check_unpacked, require_file, stem
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.preprocessing.labels import indicator_of_names
 
@@ -33,6 +33,7 @@ PARQUET_SUFFIXES = (".parquet", ".pq")
 WILDCARDS = "*?["
 N_FEATURES = b"pysldl.n_features"  # key of the metadata of files that this library writes
 USUAL_SPLIT = "split"
+ROWS_AT_ONCE = 1024  # of a part, after which its size in memory is looked at
 
 
 class Columns(NamedTuple):
@@ -264,7 +265,7 @@ def _write_rows(dataset: Dataset, path: Path, split: Sequence[str | None] | None
     if split is not None:
         table[USUAL_SPLIT] = pa.array(split, pa.string())
     with open_atomic(path) as stream:
-        parquet.write_table(pa.table(table).replace_schema_metadata(metadata or None), stream)
+        parquet.write_table(pa.table(table).replace_schema_metadata(metadata or None), stream, write_page_checksum=True)
     return path
 
 
@@ -309,7 +310,7 @@ class _open:  # noqa: N801  # a context manager that is called like a function
         require_file(self.path)
         try:
             if self.is_parquet:
-                self.file = _pyarrow_parquet().ParquetFile(self.path)
+                self.file = _pyarrow_parquet().ParquetFile(self.path, page_checksum_verification=True)
                 self.schema = self.file.schema_arrow
             else:
                 self.source = pa.memory_map(self.path)
@@ -331,14 +332,34 @@ class _open:  # noqa: N801  # a context manager that is called like a function
         return (self.file.get_batch(number).num_rows for number in range(self.file.num_record_batches))
 
     def read(self, part: Part, names: list[str]) -> Any:
-        """Some columns of a part."""
+        """Some columns of a part, which may be many times larger than in the file, but not out of all proportion."""
         pa = _pyarrow()
         try:
             if self.is_parquet:
-                return self.file.read_row_group(part.number, columns=names)
-            return pa.Table.from_batches([self.file.get_batch(part.number)]).select(names)
+                self._check_size(part, names)
+                batches = self.file.iter_batches(ROWS_AT_ONCE, row_groups=[part.number], columns=names)
+            else:
+                batches = iter([self.file.get_batch(part.number).select(names)])
+            read, n_bytes = [], 0
+            for batch in batches:
+                n_bytes += batch.nbytes
+                check_unpacked(Path(self.path), n_bytes)
+                read.append(batch)
         except (pa.ArrowException, OSError, IndexError) as error:
             raise DataError(f"{part}: is damaged ({_first_line(error)}).") from error
+        n_rows = sum(batch.num_rows for batch in read)
+        if n_rows != part.n_rows:
+            raise DataError(
+                f"{part}: has {n_rows} rows, but had {part.n_rows} before. Leave files as they are meanwhile."
+            )
+        return pa.Table.from_batches(read) if read else self.schema.empty_table().select(names)
+
+    def _check_size(self, part: Part, names: list[str]) -> None:
+        """Refuse what is too large by the file's own word, before anything is unpacked."""
+        group = self.file.metadata.row_group(part.number)
+        columns = (group.column(number) for number in range(group.num_columns))
+        own = [column for column in columns if column.path_in_schema.partition(".")[0] in names]
+        check_unpacked(Path(self.path), sum(column.total_uncompressed_size for column in own))
 
 
 def _texts(column: Any, part: Part, name: str) -> list[str]:

@@ -45,7 +45,7 @@ __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
 ENOUGH_CALIBRATION_ROWS = 2000
-SCALED_ROWS = 1 << 13  # scaled at a time
+SCALED_ROWS, SCALED_VALUES = 1 << 13, 1 << 22  # scaled at a time
 DEFAULT_STAGES: dict[str, Any] = {
     "embedding": GaussianLabelEmbedding,
     "mapping": RidgeMapping,
@@ -363,7 +363,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         parts = row_parts(shape[0], self._rows_at_once())
         workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, labels, votes)
         held_out = None if self.reranker_ is None else self.reranker_.held_out
-        self.ranker_.fit(sparse.csr_array(X, dtype=np.float32), Y, labels, votes, rng, held_out)
+        self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held_out)
 
     def _fit_reranker(self, Y: sparse.csr_array) -> sparse.csr_array:
         """Train the reranker on the rows that the ranker held out; returns their final scores, (n_held, n_labels)."""
@@ -569,6 +569,18 @@ def _has_unit_rows(part: slice, X: sparse.csr_array) -> bool:
 def _put_unit_rows(part: slice, X: sparse.csr_array, data: NDArray[Any]) -> None:
     """Scale some rows to length 1; the scaled values go to their places in ``data``."""
     data[X.indptr[part.start] : X.indptr[part.stop]] = l2_normalize(X[part]).data
+
+
+def _in_single_precision(X: Any, workspace: Workspace) -> sparse.csr_array:
+    if workspace.n_shards == 1 or not sparse.issparse(X) or X.dtype == np.float32:
+        return sparse.csr_array(X, dtype=np.float32)
+    data = workspace.empty(X.nnz, np.float32)
+    workspace.map("scaling", _put_rounded, row_parts(X.nnz, SCALED_VALUES), X.data, data)
+    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def _put_rounded(part: slice, values: NDArray[np.float64], rounded: NDArray[np.float32]) -> None:
+    rounded[part] = values[part]
 
 
 def _put_candidates(

@@ -1,5 +1,6 @@
 """Nearest neighbors by inner product of sparse rows, found through the features that they share."""
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Self
 
@@ -60,7 +61,27 @@ class InvertedIndex(LightEstimator):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Index the rows of ``X``, of shape (n_rows, n_features)."""
-        self.postings_ = _all_postings(self, X)
+        if current_workspace().n_shards > 1:
+            return self.fit_parts(row_parts(X.shape[0], ROWS_AT_ONCE), _some_rows, X)
+        self.postings_ = self._postings_of(X)
+        self.term_counts_ = None
+        return self
+
+    def fit_parts(self, parts: Sequence[Any], rows_of: Callable[..., sparse.csr_array], *shared: Any) -> Self:
+        """Index rows that are made part by part, ``rows_of(part, *shared)``, by whoever the workspace has.
+
+        Parameters
+        ----------
+        parts : sequence
+            In the order of the rows.
+        rows_of : callable
+            Defined at the top of a module.
+        *shared
+            As in :meth:`pysldl.backend.workspace.Workspace.map`.
+        """
+        workspace = current_workspace()
+        blocks = workspace.map("indexing", _made_postings, parts, self, rows_of, *shared)
+        self.postings_ = _joined_postings(workspace, blocks)
         self.term_counts_ = None
         return self
 
@@ -110,18 +131,15 @@ class InvertedIndex(LightEstimator):
         return as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
 
 
-def _all_postings(index: InvertedIndex, X: Any) -> sparse.csr_array:
-    """The index of all rows: at once, or in blocks where others than this process can do them."""
-    workspace = current_workspace()
-    if workspace.n_shards == 1:
-        return index._postings_of(X)
-    blocks = workspace.map("indexing", _block_postings, row_parts(X.shape[0], ROWS_AT_ONCE), index, X)
-    return _joined_postings(workspace, blocks)
-
-
-def _block_postings(part: slice, index: InvertedIndex, X: Any) -> sparse.csr_array:
+def _made_postings(
+    part: Any, index: InvertedIndex, rows_of: Callable[..., sparse.csr_array], *shared: Any
+) -> sparse.csr_array:
     """Some rows, indexed on their own; whether all values can be rounded is known when all rows are."""
-    return index._transposed(X[part])
+    return index._transposed(rows_of(part, *shared))
+
+
+def _some_rows(part: slice, X: Any) -> Any:
+    return X[part]
 
 
 def _joined_postings(workspace: Workspace, blocks: list[sparse.csr_array]) -> sparse.csr_array:

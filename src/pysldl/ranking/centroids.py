@@ -10,10 +10,15 @@ from scipy import sparse
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.inverted_index import top_terms
+from pysldl.backend.label_shards import label_shards
 from pysldl.backend.row_norms import l2_normalize
+from pysldl.backend.workspace import current_workspace, row_parts
 from pysldl.neighbors.inverted_index import InvertedIndex
 
 __all__ = ["LabelCentroids"]
+
+ROWS_AT_ONCE = 1 << 14
+ROWS_IN_MEMORY = 1 << 20  # of a label and its terms, while neighboring labels are added up
 
 
 class LabelCentroids(LightEstimator):
@@ -41,9 +46,26 @@ class LabelCentroids(LightEstimator):
         self.n_terms = n_terms
         self.label_terms = label_terms
 
-    def fit(self, X: sparse.csr_array, Y: sparse.csr_array) -> Self:
-        """Add up the rows of every label: ``X`` of shape (n_samples, n_features), ``Y`` of (n_samples, n_labels)."""
-        self.index_ = self._index_of(X, Y)
+    def fit(self, X: sparse.csr_array, Y: sparse.csr_array, *, left_out: NDArray[np.integer] | None = None) -> Self:
+        """Add up the rows of every label.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n_samples, n_features), float32
+        Y : csr_array of shape (n_samples, n_labels)
+        left_out : array of int, optional
+            Rows that take no part.
+        """
+        kept = np.ones(Y.shape[0], dtype=np.bool_)
+        if left_out is not None:
+            kept[left_out] = False
+        workspace = current_workspace()
+        if workspace.n_shards == 1:
+            self.index_ = self._index_of(X, Y if left_out is None else _rows_only(Y, kept))
+            return self
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        shards = label_shards(counts, workspace.n_shards, ROWS_IN_MEMORY)
+        self.index_ = self._empty_index().fit_parts(shards, _means_of, X, Y, kept, self.n_terms)
         return self
 
     def updated(self, X: sparse.csr_array, Y: sparse.csr_array) -> "LabelCentroids":
@@ -66,6 +88,47 @@ class LabelCentroids(LightEstimator):
         """The m labels most like each row, best first, (n_rows, m); -1 where fewer share a term with it."""
         return self.index_.nearest(X, m)[0]
 
+    def candidates_of_all(self, X: sparse.csr_array, m: int) -> NDArray[np.int32]:
+        """:meth:`candidates` of all training rows, by whoever the workspace has."""
+        workspace = current_workspace()
+        if workspace.n_shards == 1:
+            return self.candidates(X, m)
+        found = workspace.empty((X.shape[0], m), np.int32)
+        workspace.map("candidates", _put_candidates, row_parts(X.shape[0], ROWS_AT_ONCE), self, X, found)
+        return found
+
     def _index_of(self, X: sparse.csr_array, Y: sparse.sparray) -> InvertedIndex:
         sums = sparse.csr_array(Y.T.astype(np.float32) @ top_terms(X, self.n_terms))
-        return InvertedIndex(self.n_terms, index_terms=self.label_terms).fit(l2_normalize(sums))
+        return self._empty_index().fit(l2_normalize(sums))
+
+    def _empty_index(self) -> InvertedIndex:
+        return InvertedIndex(self.n_terms, index_terms=self.label_terms)
+
+
+def _rows_only(Y: sparse.csr_array, kept: NDArray[np.bool_]) -> sparse.csr_array:
+    """``Y`` with nothing in the other rows."""
+    stays = np.repeat(kept, np.diff(Y.indptr))
+    indptr = np.concatenate([[0], np.cumsum(stays)])[Y.indptr].astype(Y.indptr.dtype)
+    return sparse.csr_array((Y.data[stays], Y.indices[stays], indptr), shape=Y.shape)
+
+
+def _means_of(
+    labels: slice, X: sparse.csr_array, Y: sparse.csr_array, kept: NDArray[np.bool_], n_terms: int
+) -> sparse.csr_array:
+    """The sums of the rows of neighboring labels, scaled to length 1; added up in the order of the rows."""
+    found, terms, n_rows = [], [], 0
+    for part in row_parts(Y.shape[0], ROWS_AT_ONCE):
+        carried = _rows_only(Y[part], kept[part])
+        carried = carried[:, labels].tocoo()
+        rows, place = np.unique(carried.row, return_inverse=True)
+        found.append((carried.data, carried.col, place + n_rows))
+        terms.append(top_terms(X[part.start + rows], n_terms))
+        n_rows += len(rows)
+    values, columns, places = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    by_label = sparse.csr_array((values, (columns, places)), shape=(labels.stop - labels.start, n_rows))
+    sums = sparse.csr_array(by_label.astype(np.float32) @ sparse.vstack(terms, format="csr"))
+    return l2_normalize(sums)
+
+
+def _put_candidates(part: slice, centroids: LabelCentroids, X: sparse.csr_array, found: NDArray[np.int32]) -> None:
+    found[part] = centroids.candidates(X[part], found.shape[1])

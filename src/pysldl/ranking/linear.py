@@ -11,7 +11,8 @@ from pysldl._utils.light_estimator import LightEstimator
 from pysldl._utils.validation import validate_parameters
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.dispatch import warn_no_numba
-from pysldl.backend.label_problems import LabelProblems, label_problems
+from pysldl.backend.label_problems import LabelProblems, label_problems, without_rows
+from pysldl.backend.label_shards import LabelRows, fit_label_rows, label_rows
 from pysldl.backend.squared_hinge import fit_squared_hinge, squared_hinge_memory
 from pysldl.decoding.voting import argbest, quality
 from pysldl.exceptions import DataError
@@ -26,7 +27,7 @@ from pysldl.ranking.candidates import (
     union_of_candidates,
 )
 from pysldl.ranking.centroids import LabelCentroids
-from pysldl.ranking.penalty import choose_penalty
+from pysldl.ranking.penalty import choose_penalty, some_labels
 
 __all__ = ["LinearRanker"]
 
@@ -189,10 +190,12 @@ class LinearRanker(LightEstimator):
         self._fit_centroids(X, Y, labels, held)
         self.held_rows_ = held
         held_labels, held_votes = self.expand_candidates(X[held], labels[held], votes[held])
+        candidates = [labels]
         if self.centroids_ is not None:
-            labels = np.hstack([labels, self.centroids_.candidates(X, self.n_centroid_candidates_)])
-        self.C_ = self._choose_penalty(X, Y, labels, held_labels, held_votes) if self.C is None else self.C
-        linear = self._fit_classifiers(X, Y, label_problems(labels, Y, everywhere=self.frequent_), held, held_labels)
+            candidates.append(self.centroids_.candidates_of_all(X, self.n_centroid_candidates_))
+        rows = label_rows(candidates, Y, self.frequent_)
+        self.C_ = self._choose_penalty(X, Y, rows, candidates, held_labels, held_votes) if self.C is None else self.C
+        linear = self._fit_classifiers(X, Y, rows, held, held_labels)
         if self.centroids_ is not None:
             self.centroids_ = LabelCentroids().fit(X, Y)  # the held-out rows have their candidates
         self.vote_power_ = _best_power(Y[held], held_labels, linear, held_votes, self.cost_of_labels(Y))
@@ -210,7 +213,7 @@ class LinearRanker(LightEstimator):
         self.centroids_, self.n_centroid_candidates_ = None, 0
         if n_candidates == 0:
             return
-        centroids = LabelCentroids().fit(X, _without_labels(Y, held))
+        centroids = LabelCentroids().fit(X, Y, left_out=held)
         if self.n_centroid_candidates is None:
             before = union_of_candidates(labels[held], self.frequent_)
             after = union_of_candidates(before, centroids.candidates(X[held], n_candidates))
@@ -222,11 +225,12 @@ class LinearRanker(LightEstimator):
         self,
         X: sparse.csr_array,
         Y: sparse.csr_array,
-        labels: NDArray[np.int32],
+        rows: LabelRows,
+        candidates: list[NDArray[np.int32]],
         held_labels: NDArray[np.int32],
         held_votes: NDArray[np.float32],
     ) -> float:
-        costs = self.cost_of_labels(Y)
+        costs, held = self.cost_of_labels(Y), self.held_rows_
 
         def solve(problems: LabelProblems, C: float) -> tuple[sparse.csr_array, NDArray[np.float32]]:
             W, bias = fit_squared_hinge(
@@ -240,13 +244,18 @@ class LinearRanker(LightEstimator):
             )[:2]
             return W, bias
 
-        problems = label_problems(labels, Y, everywhere=self.frequent_, left_out=self.held_rows_)
+        def sample(n_rows: float) -> LabelProblems:
+            offered = np.hstack([source[held] for source in candidates])
+            of_held = label_problems(offered, Y[held], everywhere=self.frequent_)
+            chosen = some_labels(rows.sizes - np.diff(of_held.indptr), n_rows)
+            return without_rows(rows.of_labels(chosen), held, X.shape[0])
+
         return choose_penalty(
             X,
             Y,
-            problems,
+            sample,
             solve,
-            self.held_rows_,
+            held,
             held_labels,
             lambda linear: [_mixed(linear, held_votes, power) for power in TRIAL_POWERS],
         )
@@ -287,14 +296,14 @@ class LinearRanker(LightEstimator):
         self,
         X: sparse.csr_array,
         Y: sparse.csr_array,
-        problems: LabelProblems,
+        rows: LabelRows,
         held: NDArray[np.integer],
         held_labels: NDArray[np.int32],
     ) -> NDArray[np.float32]:
         """Fit to all rows; returns the scores of the candidates ``held_labels`` by classifiers without ``held``."""
-        fitted = fit_squared_hinge(
+        fitted = fit_label_rows(
             X,
-            problems,
+            rows,
             C=self.C_,
             positive_weight=self.cost_of_labels(Y),
             max_epochs=self.max_epochs,
@@ -304,8 +313,8 @@ class LinearRanker(LightEstimator):
         )
         self.W_, self.bias_ = fitted.W, fitted.bias
         linear = np.full(held_labels.shape, -np.inf, dtype=np.float32)
-        rows, slots = np.nonzero(held_labels >= 0)
-        linear[rows, slots] = fitted.held_scores[fitted.held.places_of(held_labels[rows, slots], held[rows])]
+        at, slots = np.nonzero(held_labels >= 0)
+        linear[at, slots] = fitted.held_scores[fitted.held.places_of(held_labels[at, slots], held[at])]
         return linear
 
     def cost_of_labels(self, Y: sparse.csr_array) -> NDArray[np.float32] | None:
@@ -338,10 +347,3 @@ def _mixed(linear: NDArray[np.float32], votes: NDArray[np.float32], power: float
     share = votes / np.maximum(votes.max(axis=1, keepdims=True, initial=0.0), 1e-30)
     mixed = belief * np.maximum(share, FAINTEST_VOTE).astype(np.float64) ** power
     return np.where(np.isneginf(linear), -np.inf, mixed).astype(np.float32)
-
-
-def _without_labels(Y: sparse.csr_array, rows: NDArray[np.integer]) -> sparse.csr_array:
-    """``Y`` with nothing in the given rows."""
-    kept = np.ones(Y.shape[0], dtype=Y.dtype)
-    kept[rows] = 0
-    return sparse.csr_array(sparse.diags_array(kept) @ Y)

@@ -11,7 +11,7 @@ from pysldl.backend.label_problems import LabelProblems
 from pysldl.decoding.voting import quality
 from pysldl.ranking.candidates import best_labels
 
-__all__ = ["choose_penalty", "some_problems"]
+__all__ = ["choose_penalty", "some_labels"]
 
 TRIED = (1.0, 0.3, 0.1)
 TRIAL_PRODUCTS = 3e7  # of a weight and a value, in one pass over the rows: what one trial may cost
@@ -23,7 +23,7 @@ Solve = Callable[[LabelProblems, float], tuple[sparse.csr_array, NDArray[np.floa
 def choose_penalty(
     X: sparse.csr_array,
     Y: sparse.csr_array,
-    problems: LabelProblems,
+    sample: Callable[[float], LabelProblems],
     solve: Solve,
     held: NDArray[np.integer],
     held_labels: NDArray[np.int32],
@@ -39,8 +39,9 @@ def choose_penalty(
     ----------
     X : csr_array of shape (n_samples, n_features), float32
     Y : csr_array of shape (n_samples, n_labels)
-    problems : LabelProblems
-        Without the held-out rows.
+    sample : callable
+        From a number of rows to the problems of labels that have about so many together, see :func:`some_labels`;
+        without the held-out rows.
     solve : callable
         From problems and C to weights (n_labels, n_features) and biases (n_labels,).
     held : ndarray of int
@@ -50,7 +51,7 @@ def choose_penalty(
     mixed : callable
         From linear scores of the candidates to their final scores, in several ways; the best one counts.
     """
-    chosen = some_problems(problems, TRIAL_PRODUCTS * X.shape[0] / max(X.nnz, 1))
+    chosen = sample(TRIAL_PRODUCTS * X.shape[0] / max(X.nnz, 1))
     is_chosen = np.diff(chosen.indptr) > 0
     labels = np.where((held_labels >= 0) & is_chosen[held_labels], held_labels, np.int32(-1))
     truth = sparse.csr_array(Y[held] @ sparse.diags_array(is_chosen.astype(np.float32)))
@@ -71,14 +72,16 @@ def choose_penalty(
     return best
 
 
-def some_problems(problems: LabelProblems, n_rows: float) -> LabelProblems:
-    """The problems of every n-th label by size, with about ``n_rows`` rows in all; the others are empty."""
-    sizes = np.diff(problems.indptr)
+def some_labels(sizes: NDArray[np.integer], n_rows: float) -> NDArray[np.intp]:
+    """Every n-th label by size, ascending, such that they have about ``n_rows`` rows in all.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_labels,)
+        Rows of every label.
+    n_rows : float
+    """
     step = max(1, int(np.ceil(sizes.sum() / max(n_rows, 1.0))))
     if step == 1:
-        return problems
-    order = np.argsort(-sizes, kind="stable")
-    kept = np.zeros(len(sizes), dtype=bool)
-    kept[order[step // 2 :: step]] = True
-    rows = problems.rows[np.repeat(kept, sizes)]
-    return LabelProblems(np.concatenate([[0], np.cumsum(np.where(kept, sizes, 0))]), rows)
+        return np.arange(len(sizes))
+    return np.sort(np.argsort(-sizes, kind="stable")[step // 2 :: step])

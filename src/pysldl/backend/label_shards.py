@@ -1,0 +1,215 @@
+"""The rows of every label's classifier in blocks of rows, and the classifiers, fitted in shards of labels.
+
+A fit within one process has one block and one shard. On a cluster a worker turns the candidates of a block of rows
+round, and another one fits the labels of a shard to the rows that they need: nobody holds all candidates or all rows.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.backend.dispatch import as_int32_indices
+from pysldl.backend.label_problems import HeldPairs, LabelProblems, held_pairs, label_problems
+from pysldl.backend.squared_hinge import SquaredHinge, finished_weights, fit_squared_hinge, solve_squared_hinge
+from pysldl.backend.workspace import current_workspace, row_parts
+
+__all__ = ["LabelRows", "fit_label_rows", "label_rows", "label_shards"]
+
+ROWS_AT_ONCE = 1 << 16  # of a block
+PAIRS_AT_ONCE = 1 << 22  # of a label and a row, in a shard: what a worker has in memory
+COPIED_BYTES = 1 << 28  # of the rows of a shard; more are read where they lie
+
+
+class LabelRows(NamedTuple):
+    """The rows of every label, in blocks of rows one behind the other.
+
+    Attributes
+    ----------
+    blocks : list of LabelProblems
+        Each has all labels, and numbers of rows among all rows.
+    sizes : ndarray of shape (n_labels,)
+        Rows of every label in all blocks.
+    """
+
+    blocks: list[LabelProblems]
+    sizes: NDArray[np.int64]
+
+    def of_labels(self, labels: NDArray[np.integer]) -> LabelProblems:
+        """The rows of some labels, given in ascending order; the others have none."""
+        if len(self.blocks) == 1 and len(labels) == len(self.sizes):
+            return self.blocks[0]
+        counts = np.zeros_like(self.sizes)
+        counts[labels] = self.sizes[labels]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        rows = np.empty(indptr[-1], dtype=np.int32)
+        place = indptr[labels]
+        for block in self.blocks:
+            start = block.indptr[labels]
+            sizes = block.indptr[labels + 1] - start
+            within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            rows[np.repeat(place, sizes) + within] = block.rows[np.repeat(start, sizes) + within]
+            place = place + sizes
+        return LabelProblems(indptr, rows)
+
+
+class FittedShard(NamedTuple):
+    """Classifiers of neighboring labels, and the scores of the rows held out from them."""
+
+    counts: NDArray[np.int64]
+    columns: NDArray[np.int32]
+    values: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    held_counts: NDArray[np.int64]
+    held_rows: NDArray[np.int32]
+    held_scores: NDArray[np.float32]
+    n_open: int
+
+
+def label_rows(
+    candidates: Sequence[NDArray[np.int32]], Y: sparse.csr_array, everywhere: NDArray[np.int32]
+) -> LabelRows:
+    """The rows that have a label, and those that were offered it; see :func:`label_problems`.
+
+    Parameters
+    ----------
+    candidates : sequence of ndarrays of shape (n_samples, m), int32
+        From several sources.
+    Y : csr_array of shape (n_samples, n_labels)
+    everywhere : ndarray of int32
+        Labels that every row is offered.
+    """
+    workspace = current_workspace()
+    if workspace.n_shards == 1:
+        blocks = [label_problems(_side_by_side(candidates), Y, everywhere=everywhere)]
+    else:
+        parts = row_parts(Y.shape[0], ROWS_AT_ONCE)
+        blocks = workspace.map("label rows", _block_of_rows, parts, list(candidates), Y, everywhere)
+    sizes = np.zeros(Y.shape[1], dtype=np.int64)
+    for block in blocks:
+        sizes += np.diff(block.indptr)
+    return LabelRows(blocks, sizes)
+
+
+def _side_by_side(candidates: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
+    return candidates[0] if len(candidates) == 1 else np.hstack(candidates)
+
+
+def _block_of_rows(
+    part: slice, candidates: list[NDArray[np.int32]], Y: sparse.csr_array, everywhere: NDArray[np.int32]
+) -> LabelProblems:
+    offered = np.ascontiguousarray(_side_by_side([source[part] for source in candidates]))
+    indptr, rows = label_problems(offered, Y[part], everywhere=everywhere)
+    return LabelProblems(indptr, np.where(rows >= 0, rows + part.start, rows - part.start).astype(np.int32))
+
+
+def label_shards(sizes: NDArray[np.integer], n_shards: int, most: int) -> list[slice]:
+    """Neighboring labels together, in about ``n_shards`` parts of about equally many rows, and of no more than ``most``.
+
+    A label with more rows than that is a part of its own.
+
+    Examples
+    --------
+    >>> label_shards(np.array([1, 1, 6, 2, 2]), n_shards=3, most=5)
+    [slice(0, 2, None), slice(2, 3, None), slice(3, 5, None)]
+    """
+    target = max(1, min(-(-int(sizes.sum()) // n_shards), most))
+    shards, start, rows = [], 0, 0
+    for label, size in enumerate(sizes.tolist()):
+        if rows and rows + size > target:
+            shards.append(slice(start, label))
+            start, rows = label, 0
+        rows += size
+    return [*shards, slice(start, len(sizes))]
+
+
+def fit_label_rows(
+    X: sparse.csr_array,
+    rows: LabelRows,
+    *,
+    C: float,
+    positive_weight: NDArray[np.float32] | None,
+    max_epochs: int,
+    tol: float,
+    min_weight: float,
+    held_out: NDArray[np.integer],
+) -> SquaredHinge:
+    """The classifiers of all labels: :func:`fit_squared_hinge`, by whoever the workspace has, with the same result.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_samples, n_features), float32
+    rows : LabelRows
+    C, positive_weight, max_epochs, tol, min_weight, held_out
+        As in :func:`fit_squared_hinge`.
+    """
+    settings = {"C": C, "max_epochs": max_epochs, "tol": tol, "min_weight": min_weight}
+    workspace = current_workspace()
+    n_labels = len(rows.sizes)
+    if workspace.n_shards == 1:
+        problems = rows.of_labels(np.arange(n_labels))
+        return fit_squared_hinge(X, problems, positive_weight=positive_weight, held_out=held_out, **settings)
+    if positive_weight is None:
+        positive_weight = np.ones(n_labels, dtype=np.float32)
+    shards = label_shards(rows.sizes, workspace.n_shards, PAIRS_AT_ONCE)
+    fitted = workspace.map("classifiers", _fit_shard, shards, X, rows, positive_weight, held_out, settings)
+    counts, columns, values, bias, held_counts, held_rows, held_scores = (
+        np.concatenate(arrays) for arrays in list(zip(*fitted, strict=True))[:-1]
+    )
+    is_held = np.zeros(X.shape[0], dtype=np.bool_)
+    is_held[held_out] = True
+    held = HeldPairs(is_held, np.concatenate([[0], np.cumsum(held_counts)]), held_rows)
+    W = sparse.csr_array((values, columns, np.concatenate([[0], np.cumsum(counts)])), shape=(n_labels, X.shape[1]))
+    return SquaredHinge(finished_weights(W, sum(part.n_open for part in fitted), max_epochs), bias, held, held_scores)
+
+
+def _fit_shard(
+    labels: slice,
+    X: sparse.csr_array,
+    rows: LabelRows,
+    positive_weight: NDArray[np.float32],
+    held_out: NDArray[np.integer],
+    settings: dict[str, Any],
+) -> FittedShard:
+    """Fit neighboring labels to the rows that they need."""
+    problems = rows.of_labels(np.arange(labels.start, labels.stop))
+    own, X, problems = _needed_rows(X, problems)
+    held = held_pairs(problems, len(own), np.flatnonzero(np.isin(own, held_out)))
+    numbers = (settings["C"], positive_weight, settings["max_epochs"], settings["tol"], settings["min_weight"])
+    W, bias, held_scores, n_open = solve_squared_hinge(X, problems, held, *numbers)
+    return FittedShard(
+        np.diff(W.indptr)[labels].astype(np.int64),
+        W.indices.astype(np.int32, copy=False),
+        W.data,
+        bias[labels],
+        np.diff(held.indptr)[labels],
+        own[held.rows].astype(np.int32),
+        held_scores,
+        n_open,
+    )
+
+
+def _needed_rows(
+    X: sparse.csr_array, problems: LabelProblems
+) -> tuple[NDArray[np.integer], sparse.csr_array, LabelProblems]:
+    """The rows of some labels: their numbers, their features, and the problems with numbers among them.
+
+    They are copied, unless they are most of all rows or very many: then all stay where they lie.
+    """
+    signed = problems.rows
+    numbers = np.where(signed >= 0, signed, ~signed)
+    own = np.unique(numbers)
+    n_bytes = 8 * int((X.indptr[own + 1] - X.indptr[own]).sum(dtype=np.int64))
+    if 2 * len(own) > X.shape[0] or n_bytes > COPIED_BYTES:
+        own, needed = np.arange(X.shape[0]), X
+    else:
+        needed = X[own]
+        places = np.searchsorted(own, numbers).astype(np.int32)
+        problems = LabelProblems(problems.indptr, np.where(signed >= 0, places, ~places))
+    needed = as_int32_indices(sparse.csr_array(needed))
+    if not needed.has_canonical_format:
+        needed = needed.copy()
+        needed.sum_duplicates()
+    return own, needed, problems
