@@ -71,7 +71,7 @@ crash: $(READY)         ## writers killed at every system call, without space, a
 test-machines: $(READY) ## the tests and fits that depend on numbers, under other threads and processors
 	$(BIN)/python tests/machines/run.py
 
-test-dask: $(READY)     ## workers and schedulers that are killed in fits on Dask
+test-dask: $(READY)     ## workers, schedulers, clients and files that fail in work on Dask
 	$(BIN)/python -m pytest -o addopts="" tests/dask/faults.py
 
 test-core:              ## tests in an environment without any extra; those that need one skip

@@ -1,6 +1,6 @@
 """Workers, schedulers, clients and files that fail: the same model, or one clear error, and never a hang.
 
-`make test-dask` runs these; `python benchmarks/dask_cluster.py faults` kills workers at random moments and records them.
+`make test-dask` runs these; `python benchmarks/dask_cluster.py faults` kills workers at random moments and records it.
 """
 
 import json
@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 pytest.importorskip("distributed")
-pyarrow = pytest.importorskip("pyarrow")
-from dask import delayed
+pytest.importorskip("pyarrow")
+
+import pyarrow
 from pyarrow import parquet
 
+from dask import delayed
 from pysldl import make_sldl
 from pysldl.cli._dask import predict_parts
 from pysldl.dask import DaskSLDLClassifier, connect, read_parts

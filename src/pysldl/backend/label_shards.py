@@ -106,7 +106,7 @@ def _block_of_rows(
 
 
 def label_shards(sizes: NDArray[np.integer], n_shards: int, most: int) -> list[slice]:
-    """Neighboring labels together, in about ``n_shards`` parts of about equally many rows, and of no more than ``most``.
+    """Neighboring labels together: about ``n_shards`` parts with about equally many rows, and not more than ``most``.
 
     A label with more rows than that is a part of its own.
 
@@ -145,7 +145,7 @@ def fit_label_rows(
     C, positive_weight, max_epochs, tol, min_weight, held_out
         As in :func:`fit_squared_hinge`.
     """
-    settings = {"C": C, "max_epochs": max_epochs, "tol": tol, "min_weight": min_weight}
+    settings: dict[str, Any] = {"C": C, "max_epochs": max_epochs, "tol": tol, "min_weight": min_weight}
     workspace = current_workspace()
     n_labels = len(rows.sizes)
     if workspace.n_shards == 1:
