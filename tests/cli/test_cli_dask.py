@@ -1,4 +1,4 @@
-"""The commands on parts of Parquet files: fit, predict and evaluate with --dask."""
+"""The commands on parts of Parquet files: fit, predict, evaluate and update with --dask."""
 
 import json
 
@@ -57,6 +57,21 @@ def test_from_parts_to_predictions(parts, address, tmp_path, sldl):
 
     told = [sldl("evaluate", model, parts, "--json", *more).document for more in ((), ("--dask", address))]
     assert told[0]["metrics"] == told[1]["metrics"]
+
+
+def test_an_update_on_a_cluster_is_that_of_this_process(parts, address, tmp_path, sldl, refused):
+    from pysldl.persistence import read_manifest
+
+    models = [tmp_path / "local", tmp_path / "far"]
+    known, further = parts / "part-00000.parquet", parts / "part-00001.parquet"
+    for model, where in zip(models, ((), ("--dask", address)), strict=True):
+        assert sldl("fit", known, "--preset", "fast", "--set", "online=true", "--model", model).code == 0
+        told = sldl("update", model, further, "--json", *where)
+        assert told.code == 0 and told.document["n_added"] == 150, told.err
+    local, far = map(read_manifest, models)
+    assert local.files == far.files and local.extra["n_samples"] == far.extra["n_samples"] == 300
+    said = refused("update", models[1], "--remove", "3", "--dask", address)
+    assert "--dask: needs DATA" in said
 
 
 @pytest.mark.parametrize("bad", [b"not a table", b""], ids=["damaged", "empty"])

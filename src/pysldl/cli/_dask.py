@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pysldl.dask.parts import Parts
     from pysldl.datasets.parquet import Part
 
-__all__ = ["Cluster", "evaluated_parts", "open_parts", "predict_parts", "would_not_fit"]
+__all__ = ["Cluster", "evaluated_parts", "name_of_parts", "open_parts", "predict_parts", "would_not_fit"]
 
 SETTINGS = "_predictions.json"  # of a folder of predictions; readers of parts leave out names with an underscore
 BYTES_IN_MEMORY = 6  # that a byte of a Parquet file becomes in a local fit, about
@@ -72,6 +72,11 @@ def open_parts(data: str, reading: Reading | None, *, n_features: int | None = N
     if n_features is not None:
         options.setdefault("n_features", n_features)
     return read_parts(data, **options)
+
+
+def name_of_parts(data: str) -> str:
+    """What a report calls the data: ``records`` for ``records/*.parquet``."""
+    return Path(data).stem.strip("*") or Path(data).parent.name
 
 
 def would_not_fit(data: str) -> bool:

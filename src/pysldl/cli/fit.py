@@ -152,7 +152,7 @@ def _fit_on_dask(
 ) -> int:
     """Fit to parts of files on a cluster."""
     from pysldl import SLDLClassifier
-    from pysldl.cli._dask import open_parts
+    from pysldl.cli._dask import name_of_parts, open_parts
     from pysldl.dask import DaskSLDLClassifier
     from pysldl.persistence import save_model
 
@@ -168,7 +168,7 @@ def _fit_on_dask(
         far = DaskSLDLClassifier(classifier.set_params(progress=bars), client, scratch=cluster.scratch).fit(parts)
     fitted = far.to_local()
     about = {
-        "data": Path(data).stem.strip("*") or Path(data).parent.name,
+        "data": name_of_parts(data),
         "split": "all",
         "n_samples": fitted.n_samples_,
         "features": "raw" if fitted.vectorizer_ is None else "texts",

@@ -6,12 +6,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pysldl._utils.names import name_array
+from pysldl.cli._dask import Cluster, name_of_parts, open_parts
 from pysldl.cli._input import Data, Reading, choose_rows, parse_ranges, read_data
 from pysldl.cli._output import console, facts, print_json
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pysldl.cli._model import Features, Model
+    from pysldl.dask.parts import Parts
     from pysldl.datasets import Dataset
 
 __all__ = ["update"]
@@ -29,6 +33,7 @@ def update(
     features: Literal["auto", "raw", "tfidf"] = "auto",
     keep: Path | None = None,
     reading: Reading | None = None,
+    cluster: Cluster | None = None,
     json: bool = False,
 ) -> int:
     """Add rows to a model, including new labels, or take rows out; nothing is refitted.
@@ -54,6 +59,8 @@ def update(
     keep : Path, optional
         Folder to leave the old version in.
     reading : Reading, optional
+    cluster : Cluster, optional
+        With --dask, the parts of Parquet or Arrow files are read by its workers and learned one after the other.
     json : bool
         Print one JSON object.
     """
@@ -64,22 +71,27 @@ def update(
     if keep is not None and keep.exists():
         raise DataError(f"{keep}: exists already. Choose another folder for the old version.")
     manifest = read_manifest(model)
-    dataset = None if data is None else read_data(data, reading, n_features=manifest.n_features)
-    with lock_model(model):  # from reading to saving, so that no other update comes in between
-        done = _update(model, dataset, remove, split, features, keep)
+    if cluster is not None and cluster.dask is not None:
+        if data is None or split is not None:
+            raise DataError("--dask: needs DATA in Parquet or Arrow files, and takes all rows, without --split.")
+        parts = open_parts(data, reading, n_features=manifest.n_features)
+        with cluster.client() as client, lock_model(model):
+            done = _update(model, lambda opened: _add_parts(opened, client, parts, data), remove, keep)
+    else:
+        dataset = None if data is None else read_data(data, reading, n_features=manifest.n_features)
+        with lock_model(model):  # from reading to saving, so that no other update comes in between
+            done = _update(model, lambda opened: _add(opened, dataset, split, features), remove, keep)
     _report(*done, keep, json)
     return 0
 
 
 def _update(
-    model: Path,
-    dataset: "Dataset | None",
-    remove: str | None,
-    split: str | None,
-    features: "Features",
-    keep: Path | None,
+    model: Path, add: "Callable[[Model], tuple[str | None, str | None]]", remove: str | None, keep: Path | None
 ) -> "tuple[Model, dict[str, Any], list[str], int, float]":
-    """Change and save the model; return it, what was changed, new labels, the number of its version, and seconds."""
+    """Change and save the model; return it, what was changed, new labels, the number of its version, and seconds.
+
+    ``add`` learns rows, and returns the names of their data and split.
+    """
     from pysldl.cli._model import open_model
     from pysldl.persistence import save_model
 
@@ -97,11 +109,7 @@ def _update(
     if remove is not None:
         classifier.remove_rows(parse_ranges(remove, "--remove", n_before, "training row"))
     n_removed = n_before - classifier.n_samples_
-    name, part = None, None
-    if dataset is not None:
-        rows, part = choose_rows(dataset, split)
-        name = dataset.name
-        _add(opened, rows, features)
+    name, part = add(opened)
     seconds = time.perf_counter() - started
     new_labels = [str(label) for label in classifier.label_names_.tolist() if label not in known]
     change = {
@@ -146,7 +154,30 @@ def _report(
     console().print(facts(result | {"new_labels": ", ".join(new_labels[:NAMES_SHOWN]) + more}))
 
 
-def _add(opened: "Model", rows: "Dataset", features: "Features") -> None:
+def _add(
+    opened: "Model", dataset: "Dataset | None", split: str | None, features: "Features"
+) -> tuple[str | None, str | None]:
+    """Learn the rows of a data set, if there is one; returns its name and that of the split."""
+    if dataset is None:
+        return None, None
+    rows, part = choose_rows(dataset, split)
+    _learn(opened, rows, features)
+    return dataset.name, part
+
+
+def _add_parts(opened: "Model", client: Any, parts: "Parts", data: str) -> tuple[str, str]:
+    """Learn parts that the workers of a cluster read, one after the other."""
+    from pysldl.dask.parts import blocks_of, labeled_rows, named_errors, read_in_order
+
+    classifier = opened.classifier
+    for block in read_in_order(client, blocks_of(parts), "update"):
+        with named_errors(block):
+            X, Y, names = labeled_rows(block, classifier.label_names_)
+            classifier.partial_fit(X, Y, label_names=names)
+    return name_of_parts(data), "all"
+
+
+def _learn(opened: "Model", rows: "Dataset", features: "Features") -> None:
     """Learn the rows, their labels matched by name; by position where the data has no names for them."""
     import numpy as np
 

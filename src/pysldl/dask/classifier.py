@@ -19,12 +19,11 @@ from pysldl._utils.progress import reporting
 from pysldl.backend.threads import at_most_threads
 from pysldl.dask.cluster import connect, memory_per_worker, require_dask, shared_folder
 from pysldl.dask.memory import require_worker_memory
-from pysldl.dask.parts import Block, blocks_of
+from pysldl.dask.parts import Block, blocks_of, labeled_rows, named_errors, read_in_order
 from pysldl.dask.prepare import prepare_rows
 from pysldl.dask.workspace import DaskWorkspace, release_when_large
 from pysldl.estimator.classifier import SLDLClassifier
 from pysldl.estimator.presets import make_sldl
-from pysldl.exceptions import DataError
 from pysldl.persistence import load_model, save_model
 
 __all__ = ["DaskSLDLClassifier"]
@@ -128,9 +127,10 @@ class DaskSLDLClassifier(BaseEstimator):
         blocks = blocks_of(X, y, text=text, label_lists=labels)
         grown = load_model(self.model_folder_, mmap=False)
         with self._client() as client:
-            for block in blocks:
-                rows: Block = client.compute(block.rows).result()
-                grown.partial_fit(rows.X, rows.y)
+            for block in read_in_order(client, blocks, "update"):
+                X, y, names = labeled_rows(block, grown.label_names_)
+                with named_errors(block):
+                    grown.partial_fit(X, y, label_names=names)
         self._take(grown)
         return self
 
@@ -261,11 +261,8 @@ class DaskSLDLClassifier(BaseEstimator):
 def ask_block(block: Block, folder: str, method: str, arguments: dict[str, Any]) -> Any:
     """Ask the model in a folder, which each process maps once, for one block."""
     model = model_of(folder, "")
-    try:
-        with at_most_threads(1):
-            answer = getattr(model, method)(block.X, **arguments)
-    except DataError as error:
-        raise DataError(f"{block.name}: {error}") from error
+    with named_errors(block), at_most_threads(1):
+        answer = getattr(model, method)(block.X, **arguments)
     _release()
     return answer
 

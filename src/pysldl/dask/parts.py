@@ -1,15 +1,22 @@
 """Rows in blocks: dask arrays, frames and bags, lists of delayed blocks, and Parquet or Arrow files."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from pysldl.dask.cluster import require_dask
-from pysldl.datasets.parquet import Columns, Part, list_parts, read_part
-from pysldl.exceptions import DataError
-from pysldl.preprocessing.frames import is_frame
+from numpy.typing import NDArray
 
-__all__ = ["Block", "LazyBlock", "Parts", "blocks_of", "read_parts"]
+from pysldl._utils.names import name_array
+from pysldl.dask.cluster import clear_errors, require_dask
+from pysldl.datasets.parquet import Columns, Part, list_parts, read_part
+from pysldl.exceptions import DataError, SLDLError
+from pysldl.preprocessing.frames import is_frame
+from pysldl.preprocessing.labels import as_rows_of_names, indicator_of_names
+
+__all__ = ["Block", "LazyBlock", "Parts", "blocks_of", "labeled_rows", "named_errors", "read_in_order", "read_parts"]
+
+READ_AHEAD = 2  # blocks, of those that are learned one after the other
 
 
 class Block(NamedTuple):
@@ -135,6 +142,51 @@ def blocks_of(
         raise DataError(f"X has {len(pieces)} blocks of rows, but y has {len(others)}: make their partitions the same.")
     make = delayed(_pair)
     return [LazyBlock(name, make(name, *both)) for name, *both in zip(names, pieces, others, strict=True)]
+
+
+def read_in_order(client: Any, blocks: Sequence[LazyBlock], stage: str) -> Iterator[Block]:
+    """Read blocks by the workers, two ahead of whoever takes them, and yield them in their order.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    blocks : sequence of LazyBlock
+    stage : str
+        What errors call the work.
+    """
+    ahead = []
+    for at, block in enumerate(blocks):
+        while len(ahead) < READ_AHEAD and at + len(ahead) < len(blocks):
+            ahead.append(client.compute(blocks[at + len(ahead)].rows))
+        with clear_errors(client, f"{stage}, {block.name}"):
+            read: Block = ahead.pop(0).result()
+        yield read
+
+
+@contextmanager
+def named_errors(block: Block) -> Iterator[None]:
+    """Make errors within name the block."""
+    try:
+        yield
+    except SLDLError as error:
+        if block.name in str(error):
+            raise
+        raise type(error)(f"{block.name}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{block.name}: {error}") from error
+
+
+def labeled_rows(block: Block, known: NDArray[Any]) -> tuple[Any, Any, list[str] | None]:
+    """``X``, ``y`` and ``label_names`` of a block, as ``partial_fit`` takes them.
+
+    Lists of names become an indicator, so that rows of which none has a label are taken, too.
+    """
+    rows = as_rows_of_names(block.y)
+    if rows is None and not (isinstance(block.y, (list, tuple)) and not any(len(row) for row in block.y)):
+        return block.X, block.y, None
+    rows = [[] for _ in block.y] if rows is None else rows
+    names = sorted({name for row in rows for name in row}) or [str(name) for name in known]
+    return block.X, indicator_of_names(rows, name_array(names)), names
 
 
 def _pieces(values: Any, name: str) -> list[Any]:

@@ -11,11 +11,11 @@ from sklearn.utils import check_array
 
 from pysldl._utils.names import name_array
 from pysldl.dask.cluster import clear_errors
-from pysldl.dask.parts import Block, LazyBlock
+from pysldl.dask.parts import Block, LazyBlock, named_errors
 from pysldl.dask.transport import Packed, pack, unpack
 from pysldl.dask.workspace import DaskWorkspace, gather, unpacked
 from pysldl.estimator.base import TrainingRows
-from pysldl.exceptions import DataError, SLDLError
+from pysldl.exceptions import DataError
 from pysldl.persistence.vectorizers import is_vectorizer, restore_vectorizer
 from pysldl.preprocessing.labels import (
     EncodedLabels,
@@ -147,22 +147,10 @@ def _run_block(block: Block, function: Callable[..., Any], payload: Packed, toke
     return pack(function(block, *unpacked(token, payload)), folder)
 
 
-def _named_errors(block: Block, work: Callable[[], Any]) -> Any:
-    """What ``work`` returns; an error of the library names the block."""
-    try:
-        return work()
-    except SLDLError as error:
-        if block.name in str(error):
-            raise
-        raise type(error)(f"{block.name}: {error}") from error
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{block.name}: {error}") from error
-
-
 def _look_at(block: Block, vectorizer: Any) -> Survey:
     """What one block holds."""
-    found: Survey = _named_errors(block, lambda: _surveyed(block, vectorizer))
-    return found
+    with named_errors(block):
+        return _surveyed(block, vectorizer)
 
 
 def _surveyed(block: Block, vectorizer: Any) -> Survey:
@@ -246,8 +234,8 @@ def _feature_names(fitted: Any, feature_names: Sequence[str] | None, X: Any) -> 
 
 def _encode(block: Block, vectorizer: Any, column_of: dict[str, int], found: Survey) -> EncodedBlock:
     """Features and label indicator of one block."""
-    encoded: EncodedBlock = _named_errors(block, lambda: _encoded(block, vectorizer, column_of, found))
-    return encoded
+    with named_errors(block):
+        return _encoded(block, vectorizer, column_of, found)
 
 
 def _encoded(block: Block, vectorizer: Any, column_of: dict[str, int], found: Survey) -> EncodedBlock:
