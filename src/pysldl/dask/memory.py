@@ -2,9 +2,15 @@
 
 from typing import Any
 
+import numpy as np
+
 from pysldl._utils.memory import format_bytes
+from pysldl.backend.label_shards import COPIED_BYTES, PAIRS_AT_ONCE
 from pysldl.estimator.size_dispatch import ProblemSize, for_size
 from pysldl.exceptions import MemoryLimitError
+from pysldl.ranking.candidates import MOST_FREQUENT
+from pysldl.ranking.centroids import ROWS_IN_MEMORY, LabelCentroids
+from pysldl.ranking.linear import CENTROIDS_TRIED
 
 __all__ = ["require_worker_memory", "worker_memory"]
 
@@ -12,10 +18,22 @@ PROCESS = 300 << 20  # Python with the libraries loaded
 TERM_BYTES = 150  # of a term in the vocabulary of a vectorizer
 ROWS_AT_ONCE = 1 << 16
 HASH_OF_LABEL = 16
+PAIR_BYTES = 32  # of a label and a row: its number, where it is found, and what the descent keeps of it
+VALUE_BYTES = 12  # of a sparse value with its column, and a copy of the column
+CENTROID_TERMS = LabelCentroids().n_terms
 
 
 def worker_memory(
-    estimator: Any, n_samples: int, n_features: int, n_labels: int, n_nonzeros: int, *, n_shards: int, from_texts: bool
+    estimator: Any,
+    n_samples: int,
+    n_features: int,
+    n_labels: int,
+    n_nonzeros: int,
+    *,
+    n_carried: int,
+    n_largest: int,
+    n_shards: int,
+    from_texts: bool,
 ) -> dict[str, int]:
     """Estimate the bytes that one task of each stage needs, without the pages of mapped files.
 
@@ -24,6 +42,10 @@ def worker_memory(
     estimator : SLDLClassifier
     n_samples, n_features, n_labels, n_nonzeros : int
         Of all rows.
+    n_carried : int
+        Labels of all rows together, each counted as often as it occurs.
+    n_largest : int
+        Rows of the label that has most.
     n_shards : int
         Into how many parts the labels are cut.
     from_texts : bool
@@ -41,8 +63,15 @@ def worker_memory(
         "search": int(PROCESS + 12 * n_samples + HASH_OF_LABEL * n_labels + 64 * row * 4096),
     }
     if width:
-        offered = 2 * width * n_samples // n_shards
-        stages["ranker"] = int(PROCESS + 16 * offered + 16 * width * ROWS_AT_ONCE + 12 * n_features + 32 * n_labels)
+        offered = (width + CENTROIDS_TRIED + MOST_FREQUENT) * n_samples
+        pairs = max(n_samples, min(PAIRS_AT_ONCE, offered // n_shards))  # the most frequent labels are offered to all
+        copied = min(COPIED_BYTES, int(8 * row * n_samples))
+        stages["classifiers"] = int(
+            PROCESS + PAIR_BYTES * pairs + copied + 13 * n_samples + 9 * n_features + 32 * n_labels
+        )
+        added = min(n_samples, max(n_largest, min(ROWS_IN_MEMORY, n_carried // n_shards)))
+        terms = min(row, CENTROID_TERMS)
+        stages["centroids"] = int(PROCESS + 2 * VALUE_BYTES * terms * added + 8 * n_features + 8 * n_labels)
     return stages
 
 
@@ -58,6 +87,8 @@ def require_worker_memory(estimator: Any, rows: Any, limit: int | None, n_shards
         X.shape[1],
         Y.shape[1],
         n_nonzeros,
+        n_carried=Y.nnz,
+        n_largest=int(np.bincount(Y.indices, minlength=1).max()),
         n_shards=n_shards,
         from_texts=rows.vectorizer is not None,
     )

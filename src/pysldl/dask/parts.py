@@ -154,7 +154,7 @@ def read_in_order(client: Any, blocks: Sequence[LazyBlock], stage: str) -> Itera
     stage : str
         What errors call the work.
     """
-    ahead = []
+    ahead: list[Any] = []
     for at, block in enumerate(blocks):
         while len(ahead) < READ_AHEAD and at + len(ahead) < len(blocks):
             ahead.append(client.compute(blocks[at + len(ahead)].rows))
