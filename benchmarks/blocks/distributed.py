@@ -31,17 +31,26 @@ def equality(evidence: Evidence) -> str:
 
 
 def overhead(evidence: Evidence) -> str:
-    """Time of two workers against a local fit with two threads."""
+    """Processor time of two workers and the client against a local fit with two threads."""
     found = evidence.rows("dask_overhead")
     if not found:
         return NOT_RECORDED
-    rows = [[str(row["data"]), f"{row['rows']:,}", f"`{row['preset']}`", number(row["ratio"], 2)] for row in found.rows]
-    header = ["data", "rows", "preset", "two workers of one thread / local fit with two threads"]
+    rows = [
+        [
+            str(row["data"]),
+            f"{row['rows']:,}",
+            f"`{row['preset']}`",
+            *(number(row[key], 1) for key in ("local_cpu_s", "dask_cpu_s")),
+            number(row["ratio"], 2),
+        ]
+        for row in found.rows
+    ]
+    header = ["data", "rows", "preset", "local fit, processor s", "two workers and client, processor s", "ratio"]
     return f"{table(header, rows, left=1)}\n\n{found.source}"
 
 
 def faults(evidence: Evidence) -> str:
-    """Fits in which a worker was killed."""
+    """Fits and predictions in which a worker was killed."""
     found = evidence.rows("dask_faults")
     if not found:
         return NOT_RECORDED
@@ -50,13 +59,13 @@ def faults(evidence: Evidence) -> str:
             str(row["data"]),
             f"{row['rows']:,}",
             f"`{row['preset']}`",
-            str(row["kills"]),
-            str(row["same"]),
-            *(number(row[key]) for key in ("undisturbed_s", "longest_s")),
+            str(row["work"]),
+            f"{row['same']} of {row['kills']}",
+            number(row["longest_of_undisturbed"], 1),
         ]
         for row in found.rows
     ]
-    header = ["data", "rows", "preset", "fits with a kill", "same model", "undisturbed s", "longest s"]
+    header = ["data", "rows", "preset", "work", "same with a kill", "longest, of the undisturbed"]
     return f"{table(header, rows, left=1)}\n\n{found.source}"
 
 
