@@ -94,14 +94,13 @@ def killer_of_workers(client, killed):
     def kill(report):
         if report.stage in killed:
             return
-        deadline = time.monotonic() + BOUND
-        while time.monotonic() < deadline:
-            alive = [nanny.pid for nanny in client.cluster.workers.values() if nanny.pid]
-            if alive:
-                killed[report.stage] = alive[len(killed) % len(alive)]
-                os.kill(killed[report.stage], signal.SIGKILL)
-                return
-            time.sleep(0.1)
+        running = []
+        while not running:  # one that just starts would not be started again by Dask
+            nannies = [nanny for nanny in client.cluster.workers.values() if nanny.process is not None]
+            running = [nanny.pid for nanny in nannies if nanny.process.status.name == "running"]
+            time.sleep(0.01)
+        killed[report.stage] = running[len(killed) % len(running)]
+        os.kill(killed[report.stage], signal.SIGKILL)
 
     return kill
 
@@ -213,6 +212,19 @@ def test_a_block_that_ends_every_worker_is_named(monkeypatch, in_time):
         blocks = [["a b", "b c"], delayed(ends_its_process)()]
         with pytest.raises(ClusterError, match="reading, block 1: workers were lost again and again"):
             DaskSLDLClassifier(make_sldl("fast"), client).fit(blocks, [[["x"], ["y"]], [["x"]]])
+
+
+def test_workers_that_do_not_come_back_are_one_sentence(monkeypatch, folder, in_time):
+    monkeypatch.setattr("pysldl.dask.cluster.SECONDS_BETWEEN_LOOKS", 0.2)
+    monkeypatch.setattr("pysldl.dask.cluster.SECONDS_WITHOUT_WORKERS", 1)
+    with connect("local", workers=1, worker_memory="1 GB") as client:
+
+        def remove_all(report):
+            client.cluster.scale(0)
+
+        clf = DaskSLDLClassifier(make_sldl("fast", progress=remove_all), client)
+        with pytest.raises(ClusterError, match="all workers of the Dask cluster were lost, and none came back"):
+            clf.fit(read_parts(folder))
 
 
 def damaged(path):

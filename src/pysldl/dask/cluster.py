@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -13,10 +14,19 @@ from pysldl._utils.memory import available_memory, parse_bytes
 from pysldl.dask.transport import forget_maps
 from pysldl.exceptions import ClusterError, MemoryLimitError, MissingDependencyError, SLDLError
 
-__all__ = ["clear_errors", "connect", "memory_per_worker", "n_workers", "require_dask", "shared_folder"]
+__all__ = [
+    "clear_errors",
+    "connect",
+    "memory_per_worker",
+    "n_workers",
+    "require_dask",
+    "shared_folder",
+    "watching_workers",
+]
 
 LEFT_TO_THE_CLIENT = 0.2  # of the memory of the machine, when a local cluster is sized
 SECONDS_TO_CONNECT = 20
+SECONDS_BETWEEN_LOOKS, SECONDS_WITHOUT_WORKERS = 5, 300
 MOST_DEATHS = 10  # of workers at one task, after which it is the task's fault
 
 
@@ -168,6 +178,38 @@ def clear_errors(client: Any, stage: str) -> Iterator[None]:
         if type(error).__name__ in ("FutureCancelledError", "FuturesCancelledError", "ClosedClientError"):
             raise ClusterError(f"{stage}: the connection to the Dask scheduler {address} was lost.") from error
         raise
+
+
+@contextmanager
+def watching_workers(client: Any, futures: list[Any]) -> Iterator[threading.Event]:
+    """Cancel futures when the cluster has had no worker for minutes: Dask itself would wait for ever.
+
+    A worker that is killed while it starts is not started again by Dask.
+
+    Yields
+    ------
+    threading.Event
+        Set when that has happened.
+    """
+    over, lost = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        seen = time.monotonic()
+        while not over.wait(SECONDS_BETWEEN_LOOKS):
+            with suppress(Exception):  # a scheduler that is gone is noticed by those who wait for results
+                if client.scheduler_info(n_workers=-1)["workers"]:
+                    seen = time.monotonic()
+                elif time.monotonic() - seen > SECONDS_WITHOUT_WORKERS:
+                    lost.set()
+                    client.cancel(futures, force=True)
+                    return
+
+    watcher = threading.Thread(target=watch, name="pysldl-workers", daemon=True)
+    watcher.start()
+    try:
+        yield lost
+    finally:
+        over.set()
 
 
 def run_everywhere(client: Any, function: Any, *arguments: Any) -> dict[str, Any]:

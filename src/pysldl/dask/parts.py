@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from pysldl._utils.names import name_array
-from pysldl.dask.cluster import clear_errors, require_dask
+from pysldl.dask.cluster import require_dask
+from pysldl.dask.workspace import gather
 from pysldl.datasets.parquet import Columns, Part, list_parts, read_part
 from pysldl.exceptions import DataError, SLDLError
 from pysldl.preprocessing.frames import is_frame
@@ -158,8 +159,7 @@ def read_in_order(client: Any, blocks: Sequence[LazyBlock], stage: str) -> Itera
     for at, block in enumerate(blocks):
         while len(ahead) < READ_AHEAD and at + len(ahead) < len(blocks):
             ahead.append(client.compute(blocks[at + len(ahead)].rows))
-        with clear_errors(client, f"{stage}, {block.name}"):
-            read: Block = ahead.pop(0).result()
+        read: Block = gather(client, stage, [ahead.pop(0)], [block.name])[0]
         yield read
 
 

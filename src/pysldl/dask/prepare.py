@@ -111,7 +111,7 @@ def _survey(workspace: DaskWorkspace, blocks: Sequence[LazyBlock], vectorizer: A
         while len(level) > 1:
             groups = [level[start : start + MERGED_AT_ONCE] for start in range(0, len(level), MERGED_AT_ONCE)]
             level = [client.submit(_merge, group, pure=False) for group in groups]
-        found: Survey = level[0].result()
+        found: Survey = gather(client, "merging", level, ["what was read"])[0]
     return found
 
 

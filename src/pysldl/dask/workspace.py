@@ -11,8 +11,9 @@ from pysldl._utils.memory import available_memory
 from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.threads import at_most_threads
 from pysldl.backend.workspace import Workspace
-from pysldl.dask.cluster import clear_errors, n_workers
+from pysldl.dask.cluster import clear_errors, n_workers, watching_workers
 from pysldl.dask.transport import Packed, new_array, pack, release_pages, unpack
+from pysldl.exceptions import ClusterError
 
 __all__ = ["DaskWorkspace", "gather", "release_when_large", "unpacked"]
 
@@ -90,12 +91,15 @@ def gather(
     found: dict[str, Any] = {}
     name_of = {future.key: name for future, name in zip(futures, names, strict=True)}
     try:
-        for done, future in enumerate(as_completed(futures, loop=client.loop), start=1):
-            with clear_errors(client, f"{stage}, {name_of[future.key]}"):
-                wanted = results or future.status != "finished"
-                found[future.key] = future.result() if wanted else None
-            if progress is not None:
-                progress(Progress(stage, done, len(futures)))
+        with watching_workers(client, futures) as lost:
+            for done, future in enumerate(as_completed(futures, loop=client.loop), start=1):
+                if lost.is_set():
+                    raise ClusterError(f"{stage}: all workers of the Dask cluster were lost, and none came back.")
+                with clear_errors(client, f"{stage}, {name_of[future.key]}"):
+                    wanted = results or future.status != "finished"
+                    found[future.key] = future.result() if wanted else None
+                if progress is not None:
+                    progress(Progress(stage, done, len(futures)))
     except BaseException:
         with suppress(Exception):  # where the cluster is gone, there is nothing to cancel
             client.cancel(futures, force=True)
