@@ -30,7 +30,7 @@ __all__ = [
 BIAS_CENTER = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
 BIAS_FREEDOM = 0.1
 # Before the rows held out join, a label may be so many tolerances away from its optimum: scores move by hundredths.
-BEFORE_HELD = 1.5
+BEFORE_HELD = 2.0
 # The NumPy form descends for many labels at once: bytes of their weights, and rows of all of them together.
 BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 22
 NORM_ROWS = 1 << 12  # whose squares, in double precision, are there at a time

@@ -32,7 +32,7 @@ from pysldl.ranking.penalty import choose_penalty, some_labels
 __all__ = ["LinearRanker"]
 
 VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.0)  # the last: nearly the votes alone
-TRIAL_POWERS, TRIAL_TOL = (0.0, 0.15, 0.4, 1.0), 1.5
+TRIAL_POWERS, TRIAL_TOL = (0.0, 0.15, 0.4, 1.0), 3.0
 FAINTEST_VOTE = 1e-3
 CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
 
@@ -137,7 +137,7 @@ class LinearRanker(LightEstimator):
         C: float | None = 1.0,
         propensity: tuple[float, float] | None = None,
         max_epochs: int = 100,
-        tol: float = 0.4,
+        tol: float = 0.2,
         min_weight: float = 0.1,
         held_out: int = 1000,
     ) -> None:

@@ -83,12 +83,18 @@ def _search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):
     rows = np.full((stop - start, k), -1, np.int32)
     products = np.zeros((stop - start, k), np.float32)
     total = np.zeros(n_rows, np.float32)
-    met = np.empty(n_rows + 1, np.uint32)
+    longest = 0
+    for query in range(start, stop):
+        n_read = 0
+        for at in range(qp[query], qp[query + 1]):
+            n_read += pp[qi[at] + 1] - pp[qi[at]]
+        longest = max(longest, n_read)
+    met = np.empty(longest + 1, np.uint32)
     nothing = np.float32(0.0)
     heap_value = np.empty(k, np.float32)
     heap_row = np.empty(k, np.int32)
     for query in range(start, stop):
-        n_met = 0
+        n_met = np.uint64(0)
         for at in range(qp[query], qp[query + 1]):
             value = qd[at]
             for place in range(np.uint64(pp[qi[at]]), np.uint64(pp[qi[at] + 1])):
@@ -96,12 +102,10 @@ def _search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):
                 # than all the rest.
                 row = np.uint32(pi[place])
                 before = total[row]
-                met[min(n_met, n_rows)] = row
-                n_met += int(before == nothing)
+                met[n_met] = row
+                n_met += np.uint64(before == nothing)
                 total[row] = before + value * pd[place]
-        if n_met > n_rows:  # sums that came back to nothing were met again
-            n_met = n_rows
-            met[:n_rows] = np.arange(n_rows)
+        # A sum that came back to nothing was met again: the second time there is nothing left of it.
         size, worst, skipped = 0, np.float32(1e-30), np.uint32(left_out[query])
         for at in range(n_met):
             row = met[at]
