@@ -9,6 +9,7 @@ from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.dispatch import has_numba
 from pysldl.backend.inverted_index import search_inverted_index, top_terms
 from pysldl.backend.sparse_product import sparse_times
+from pysldl.backend.trees import Trees, sum_of_trees
 from pysldl.backend.voting import vote_top
 
 
@@ -30,7 +31,7 @@ def loops(request, features, monkeypatch):
     if not has_numba():
         pytest.skip("numba is not installed")
     single_query.compile_loops([features])
-    loops = [getattr(single_query._loops, name) for name in ("best_sums", "dot_rows")]
+    loops = [getattr(single_query._loops, name) for name in ("add_trees", "best_sums", "dot_rows")]
     ready = [len(loop.signatures) for loop in loops]
     yield
     assert [len(loop.signatures) for loop in loops] == ready
@@ -50,6 +51,20 @@ def test_search(features, k, left_out):
         search_inverted_index(queries[[row]], postings, k, None if rows is None else rows[[row]]) for row in range(201)
     ]
     same(search_inverted_index(queries, postings, k, rows), alone)
+
+
+def test_trees():
+    X = np.random.default_rng(4).random((30, 5, 2), dtype=np.float32)
+    children = np.array([[1, 2], [1, 1], [2, 2], [4, 5], [4, 4], [6, 7], [6, 6], [7, 7]], dtype=np.int32)
+    thresholds = np.array([0.4, np.inf, np.inf, 0.7, np.inf, 0.2, np.inf, np.inf])
+    feature, value = np.array([1, 0, 0, 0, 0, 1, 0, 0], dtype=np.int32), np.arange(8) / 7
+    left, right = np.ascontiguousarray(children[:, 0]), np.ascontiguousarray(children[:, 1])
+    trees = Trees(np.array([0, 3], dtype=np.int32), feature, thresholds, left, right, value, 2)
+    together = sum_of_trees(X, trees)
+    for part in trees[:-1]:
+        part.flags.writeable = False  # as those of a mapped model are
+    same([together], [[sum_of_trees(X[[row]], trees)] for row in range(30)])
+    assert len(np.unique(together)) == 5
 
 
 def test_votes():

@@ -1,6 +1,6 @@
 """The forms of the primitives for a single row, with the very bits of those for many.
 
-They are NumPy, so that a service answers before numba is loaded; whoever has the time may load the two compiled loops
+They are NumPy, so that a service answers before numba is loaded; whoever has the time may load the compiled loops
 of :mod:`pysldl.backend.numba.single_query` meanwhile, see :func:`compile_loops`.
 """
 
@@ -15,8 +15,9 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import has_numba
 from pysldl.backend.topk import top_k_or_zero
+from pysldl.backend.trees import NO_TREES, Trees, walk_trees
 
-__all__ = ["compile_loops", "score_candidates", "search_inverted_index", "sparse_times", "vote_top"]
+__all__ = ["compile_loops", "score_candidates", "search_inverted_index", "sparse_times", "sum_of_trees", "vote_top"]
 
 MOST_WORKSPACES = 4  # of a thread: postings, centroids and labels of a model
 
@@ -36,6 +37,7 @@ def compile_loops(matrices: Sequence[sparse.csr_array]) -> None:
         nothing = np.zeros(0, dtype=np.float32)
         loops.dot_rows(nothing, np.zeros(0, dtype=np.int64), nothing, *parts)
         _best_sums(loops, np.zeros(0, dtype=np.int64), nothing, matrix, -1, 1)
+    _sum_of_trees(loops, np.zeros((1, 1, 1), dtype=np.float32), NO_TREES)
     _loops = loops
 
 
@@ -64,10 +66,22 @@ def score_candidates(
     return scores
 
 
+def sum_of_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
+    return walk_trees(X, trees) if _loops is None else _sum_of_trees(_loops, X, trees)
+
+
 def sparse_times(X: sparse.csr_array, P: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
     dtype = np.result_type(X.dtype, P.dtype) if dtype is None else np.dtype(dtype)
     terms = X.data.astype(dtype, copy=False)[:, None] * P[X.indices].astype(dtype, copy=False)
     return np.cumsum(np.concatenate([np.zeros_like(P[:1], dtype=dtype), terms]), axis=0)[-1:]
+
+
+def _sum_of_trees(loops: ModuleType, X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
+    flat = np.ascontiguousarray(X.reshape(-1, X.shape[-1]))
+    total = np.zeros(len(flat))
+    # Trees of a mapped model are read-only, for which the loop would be compiled again; they are small.
+    loops.add_trees(0, len(flat), flat, *(np.require(part, requirements="W") for part in trees[:-1]), total)
+    return total.reshape(X.shape[:-1])
 
 
 def _best_sums(

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pysldl.backend.dispatch import primitive
 
-__all__ = ["Trees", "sum_of_trees"]
+__all__ = ["NO_TREES", "Trees", "sum_of_trees", "walk_trees"]
 
 NODES_AT_ONCE = 1 << 20
 
@@ -40,7 +40,18 @@ class Trees(NamedTuple):
     depth: int
 
 
-@primitive(numba=True, single_row="numpy")
+NO_TREES = Trees(
+    np.empty(0, np.int32),
+    np.empty(0, np.int32),
+    np.empty(0),
+    np.empty(0, np.int32),
+    np.empty(0, np.int32),
+    np.empty(0),
+    depth=0,
+)
+
+
+@primitive(numba=True, single_row="single_query")
 def sum_of_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
     """The sum of the leaves that each row ends in, added up in the order of the trees.
 
@@ -54,6 +65,11 @@ def sum_of_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
     -------
     ndarray of shape (n_rows, n_candidates), float64
     """
+    return walk_trees(X, trees)
+
+
+def walk_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
+    """:func:`sum_of_trees` by NumPy, all candidates a step at a time."""
     flat = X.reshape(-1, X.shape[-1])
     total = np.zeros(len(flat))
     size = max(1, NODES_AT_ONCE // len(trees.roots))

@@ -10,7 +10,7 @@ from scipy import sparse
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import one_openmp_thread
-from pysldl.backend.trees import Trees, sum_of_trees
+from pysldl.backend.trees import NO_TREES, Trees, sum_of_trees
 from pysldl.metrics import evaluate, inverse_propensity_from_counts
 from pysldl.ranking.candidates import Candidates, are_labels, best_labels
 
@@ -35,17 +35,6 @@ LOWEST = -10.0  # in place of the linear score of no label
 MANY_ROWS, FOLDS_OF_MANY, FOLDS_OF_FEW = 2000, 2, 5  # of the cross-fitting: few rows are better used to learn from
 MIN_LEAF = 200  # candidates in a leaf
 N_BINS = 128  # values of a feature that a tree tells apart
-
-
-NO_TREES = Trees(
-    np.empty(0, np.int32),
-    np.empty(0, np.int32),
-    np.empty(0),
-    np.empty(0, np.int32),
-    np.empty(0, np.int32),
-    np.empty(0),
-    depth=0,
-)
 
 
 class TreeReranker(LightEstimator):

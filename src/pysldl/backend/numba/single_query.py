@@ -4,8 +4,9 @@ import numpy as np
 from numba import njit
 
 from pysldl.backend.numba.heap import pop_sorted, push
+from pysldl.backend.numba.trees import add_trees
 
-__all__ = ["best_sums", "dot_rows"]
+__all__ = ["add_trees", "best_sums", "dot_rows"]
 
 
 @njit(cache=True, nogil=True)

@@ -7,18 +7,18 @@ from numpy.typing import NDArray
 from pysldl.backend.threads import parallel_for
 from pysldl.backend.trees import Trees
 
-__all__ = ["sum_of_trees"]
+__all__ = ["add_trees", "sum_of_trees"]
 
 
 def sum_of_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
     flat = np.ascontiguousarray(X.reshape(-1, X.shape[-1]))
     total = np.zeros(len(flat))
-    parallel_for(_add, len(flat), flat, *trees[:-1], total)
+    parallel_for(add_trees, len(flat), flat, *trees[:-1], total)
     return total.reshape(X.shape[:-1])
 
 
 @njit(nogil=True, cache=True)
-def _add(start, stop, X, roots, feature, threshold, left, right, value, total):
+def add_trees(start, stop, X, roots, feature, threshold, left, right, value, total):
     for row in range(start, stop):
         for root in roots:
             node = root
