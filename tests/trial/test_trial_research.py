@@ -68,6 +68,18 @@ def test_an_own_method_gets_its_tables(sldl, records_file, tmp_path, monkeypatch
     assert "P@1" in printed and "Mine" in printed  # figures without --check
 
 
+def test_means_of_many_methods_can_be_read_on_a_narrow_terminal(monkeypatch, capsys):
+    from pysldl.cli.reproduce import _print_means
+    from pysldl.experiments.stats.results import Summary
+
+    monkeypatch.setenv("COLUMNS", "80")
+    methods = [method.title for method in find_methods(["all"])]
+    metrics = ("P@1", "P@5", "nDCG@5", "PSP@5")
+    _print_means([Summary(metric, "records", name, 12.345, 6.7) for metric in metrics for name in methods])
+    printed = capsys.readouterr().out
+    assert len(methods) > 20 and all(name in printed for name in methods) and printed.count("±") >= 3 * len(methods)
+
+
 def test_ranks_that_tie_are_the_same_everywhere(sldl, tmp_path):
     path = tmp_path / "results.csv"
     rows = [("a", 0.5), ("b", 0.5), ("c", 0.1)]

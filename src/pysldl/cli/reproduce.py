@@ -317,15 +317,15 @@ def _print_results(
 
 
 def _print_means(rows: "Sequence[Summary]") -> None:
-    """Means and deviations, a table for each of the metrics that say most."""
+    """Means and deviations of the metrics that say most: a table for each data set, with a row for each method."""
     cells = {(row.metric, row.dataset, row.method): row for row in rows}
     known = dict.fromkeys(row.metric for row in rows)
-    methods = tuple(dict.fromkeys(row.method for row in rows))
-    for metric in [metric for metric in PRINTED_METRICS if metric in known] or list(known)[:1]:
-        listing = table(f"{metric}, percent", "data set", *methods, numbers=methods)
-        for dataset in dict.fromkeys(row.dataset for row in rows):
-            found = [cells.get((metric, dataset, method)) for method in methods]
-            listing.add_row(dataset, *("-" if r is None else f"{r.mean:.2f} ± {r.std or 0.0:.2f}" for r in found))
+    metrics = [metric for metric in PRINTED_METRICS if metric in known] or list(known)[:1]
+    for dataset in dict.fromkeys(row.dataset for row in rows):
+        listing = table(f"{dataset}, percent", "method", *metrics, numbers=tuple(metrics))
+        for method in dict.fromkeys(row.method for row in rows if row.dataset == dataset):
+            found = [cells.get((metric, dataset, method)) for metric in metrics]
+            listing.add_row(method, *("-" if r is None else f"{r.mean:.2f} ± {r.std or 0.0:.2f}" for r in found))
         console().print(listing)
 
 
