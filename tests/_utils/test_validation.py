@@ -50,6 +50,7 @@ WRONG = {
     "device": None,
     "memory_limit": -1,
     "progress": "yes",
+    "verbose": "yes",
     "random_state": "seed",
 }
 
