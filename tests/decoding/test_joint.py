@@ -17,9 +17,10 @@ from pysldl.persistence import load_model
 from pysldl.ranking import LinearRanker
 
 
-@pytest.fixture(params=["exact", "inverted"])
+@pytest.fixture(params=["exact", "inverted", "all terms"])
 def search(request, monkeypatch):
-    """Either way of searching, whatever the number of features."""
+    """Every way of searching, whatever the number of features and how many are zero."""
+    monkeypatch.setattr(joint_module, "DENSE_SHARE", 2.0 if request.param == "all terms" else 0.0)
     if request.param == "inverted":
         monkeypatch.setattr(joint_module, "DENSE_FEATURES", 0)
     return request.param
@@ -49,13 +50,13 @@ def test_neighbors_are_the_nearest_by_both_parts(rows, search, weight, k):
     np.fill_diagonal(expected, -np.inf)
     found, similarity = decoder._search(Z, np.arange(120), 60)
     best = -np.sort(-expected, axis=1)[:, :k]
-    np.testing.assert_allclose(similarity[:, :k], np.maximum(best, 0), atol=1e-3 if search == "inverted" else 1e-5)
+    np.testing.assert_allclose(similarity[:, :k], np.maximum(best, 0), atol=1e-5 if search == "exact" else 1e-3)
     for row in range(0, 120, 17):
         there = found[row][:k] >= 0
         np.testing.assert_allclose(
             expected[row, found[row][:k][there]],
             similarity[row, :k][there],
-            atol=1e-3 if search == "inverted" else 1e-5,
+            atol=1e-5 if search == "exact" else 1e-3,
         )
 
 

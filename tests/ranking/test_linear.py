@@ -139,3 +139,19 @@ def test_bad_parameters(train):
         with_ranker(ranker__large__propensity=0.55).fit(train.X, train.Y)
     with pytest.raises(DataError, match="'n_neighbors' parameter"):
         make_sldl("fast", decoder__n_neighbors=0).fit(train.X, train.Y)
+
+
+def test_few_labels_are_candidates_of_all_rows_and_only_held_out_rows_are_searched(train, monkeypatch):
+    searched = []
+    search = FeatureNeighborDecoder.loo_candidates
+
+    def counted(self, Z, rows, *args):
+        searched.append(len(rows))
+        return search(self, Z, rows, *args)
+
+    monkeypatch.setattr(FeatureNeighborDecoder, "loo_candidates", counted)
+    clf = SLDLClassifier(decoder=FeatureNeighborDecoder(5), ranker=LinearRanker(50), random_state=0)
+    clf.fit(train.X, train.Y)
+    with_rows = np.flatnonzero(np.bincount(train.Y.indices, minlength=train.n_labels))
+    assert sorted(clf.ranker_.frequent_) == with_rows.tolist() and clf.ranker_.candidate_recall_ == 1
+    assert sum(searched) == train.n_samples // 10

@@ -24,7 +24,6 @@ __all__ = [
     "fixed_order_blas",
     "matmul",
     "n_threads",
-    "one_openmp_thread",
     "one_torch_thread",
     "parallel_for",
     "parallel_map",
@@ -49,13 +48,6 @@ _inside = threading.local()
 _threads_before: list[tuple[Any, int]] = []
 _n_torch_blocks = 0  # blocks of one_torch_thread that are open, in all threads
 _torch_threads_before = 1  # torch's number of threads when the first of them was entered
-
-
-@contextmanager
-def one_openmp_thread() -> Iterator[None]:
-    """Within the block, OpenMP loops of other libraries run on one thread, as the order of sums may depend on it."""
-    with ThreadpoolController().limit(limits=1, user_api="openmp"):
-        yield
 
 
 @contextmanager

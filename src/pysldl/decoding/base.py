@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 PRIOR_LABELS = 1000
-TUNING_ROWS = 3000  # training rows that choose what was left open, at most
+TUNING_ROWS = 1000  # training rows that choose what was left open, at most
 
 
 @dataclass(frozen=True)

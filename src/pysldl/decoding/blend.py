@@ -97,7 +97,7 @@ class BlendDecoder(Decoder):
         return self
 
     def tune(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
-        """Choose what the neighbors left open, and then the weight, by the first three thousand of the ``rows``."""
+        """Choose what the neighbors left open, and then the weight, by the first thousand of the ``rows``."""
         self.neighbors_.tune(Z_left_out, rows, Z)
         if self.weight is not None:
             return self

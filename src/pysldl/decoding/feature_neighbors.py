@@ -136,7 +136,7 @@ class FeatureNeighborDecoder(SimilarityDecoder):
         return None in (self.n_neighbors, self.temperature)
 
     def tune(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
-        """Choose what was not given, by the first three thousand of the ``rows``."""
+        """Choose what was not given, by the first thousand of the ``rows``."""
         if not self.needs_tuning:
             return self
         rows = rows[:TUNING_ROWS]

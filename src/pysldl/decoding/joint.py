@@ -24,16 +24,16 @@ __all__ = ["JointNeighborDecoder"]
 WEIGHTS = (0.0, 1.0, 0.5, 0.25, 0.75, 0.1)
 TEMPERATURES = (0.05, 0.02, 0.1, 0.2, 0.5, 1.0)
 NEIGHBORS = (50, 10, 20, 30, 100, 200)
-# Up to so many features, and bytes, rows are searched as dense vectors: a plain product is then the fastest search.
-DENSE_FEATURES, DENSE_BYTES = 2048, 512 << 20
+# Up to so many features, and bytes, rows are searched as dense vectors, unless fewer than this share of their values
+# differ from zero: then an index that looks up all of them is faster than a plain product.
+DENSE_FEATURES, DENSE_BYTES, DENSE_SHARE = 2048, 512 << 20, 1 / 8
 
 
 class JointNeighborDecoder(SimilarityDecoder):
     """Neighbors by ``weight * cos(z) + (1 - weight) * cos(x)``, who vote with ``exp((s - s_max) / temperature)``.
 
-    Rows of few features are searched exactly, as one dense vector of both parts. Of rows of many sparse features the
-    nearest by code and the nearest through an inverted index over the heaviest terms are taken together and compared
-    anew by both parts.
+    Rows of few dense features are searched exactly, as one dense vector of both parts. Of rows of sparse features the
+    nearest by code and the nearest through an inverted index are taken together and compared anew by both parts.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class JointNeighborDecoder(SimilarityDecoder):
         None: chosen by the votes' P@k and nDCG@k (k = 1, 3, 5) on training rows that are left out of the search and,
         in :class:`~pysldl.SLDLClassifier`, have codes of a mapping that never saw them.
     n_terms : int
-        Terms of a query that are looked up in the inverted index.
+        Terms of a query that are looked up in the inverted index where there are many features; of few, all are.
 
     Attributes
     ----------
@@ -102,13 +102,21 @@ class JointNeighborDecoder(SimilarityDecoder):
         self.weight_ = float(self._given("weight", 0.5))
         self.temperature_ = float(self._given("temperature", TEMPERATURES[0]))
         self.Y_, self.prior_ = Y, label_prior(Y)
-        n_samples, n_features = Z.features.shape
         self._features = None
-        if n_features > DENSE_FEATURES or 4 * n_samples * n_features > DENSE_BYTES:
-            self.vectors_, self.index_ = unit_vectors(Z.codes), InvertedIndex(self.n_terms).fit(_unit_rows(Z.features))
-        else:
+        if _are_dense(Z.features):
             self.vectors_, self.index_ = _joined(Z, self.weight_), None
+        else:
+            self.vectors_, self.index_ = (
+                unit_vectors(Z.codes),
+                self._empty_index(Z.features).fit(_unit_rows(Z.features)),
+            )
         return self
+
+    def _empty_index(self, features: sparse.csr_array) -> InvertedIndex:
+        n_samples, n_features = features.shape
+        if n_features > DENSE_FEATURES:
+            return InvertedIndex(self.n_terms)
+        return InvertedIndex(n_features, max_postings=max(1, n_samples * n_features))
 
     @property
     def postings_(self) -> sparse.csr_array | None:
@@ -125,7 +133,7 @@ class JointNeighborDecoder(SimilarityDecoder):
         Parameters
         ----------
         Z_left_out : CodedRows
-            The rows, of which the first three thousand are used.
+            The rows, of which the first thousand are used.
         rows : array of int
             Their numbers.
         Z : CodedRows
@@ -232,6 +240,14 @@ class JointNeighborDecoder(SimilarityDecoder):
         if getattr(self, "_features", None) is None:
             self._features = as_int32_indices(sparse.csr_array(self.index_.postings_.T))  # type: ignore[union-attr]
         return self._features
+
+
+def _are_dense(features: Any) -> bool:
+    """Whether to compare all rows with all others as dense vectors."""
+    n_samples, n_features = features.shape
+    if n_features > DENSE_FEATURES or 4 * n_samples * n_features > DENSE_BYTES:
+        return False
+    return not sparse.issparse(features) or features.nnz >= DENSE_SHARE * n_samples * n_features
 
 
 def _joined(Z: CodedRows, weight: float) -> NDArray[np.float32]:

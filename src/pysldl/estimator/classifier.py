@@ -355,15 +355,22 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         rng: np.random.RandomState,
         workspace: Workspace,
     ) -> None:
-        """Train the ranker on the candidates that every training row gets while it is left out."""
+        """Train the ranker on the candidates that every training row gets while it is left out.
+
+        Where every row gets all labels, only the held-out rows need candidates, for their votes.
+        """
         self.ranker_.check_parameters()
         left_out = codes if Z is None else self._left_out_codes(codes, Z, np.arange(X.shape[0]))
         shape = (Y.shape[0], min(self.ranker_.n_candidates, Y.shape[1]))
         labels, votes = workspace.empty(shape, np.int32), workspace.empty(shape, np.float32)
-        parts = row_parts(shape[0], self._rows_at_once())
-        workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, labels, votes)
         held_out = None if self.reranker_ is None else self.reranker_.held_out
-        self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held_out)
+        held = self.ranker_.draw_held_rows(shape[0], rng, held_out)
+        rows = None
+        if self.ranker_.offers_all_labels(Y):
+            rows, labels[...], votes[...] = np.sort(held), -1, 0
+        parts = row_parts(shape[0] if rows is None else len(rows), self._rows_at_once())
+        workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, labels, votes, rows)
+        self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held)
 
     def _fit_reranker(self, Y: sparse.csr_array) -> sparse.csr_array:
         """Train the reranker on the rows that the ranker held out; returns their final scores, (n_held, n_labels)."""
@@ -591,10 +598,12 @@ def _put_candidates(
     Y: sparse.csr_array,
     labels: NDArray[np.int32],
     votes: NDArray[np.float32],
+    chosen: NDArray[np.integer] | None,
 ) -> None:
-    """Find the candidates of some training rows while they are left out."""
-    rows = np.arange(part.start, part.stop)
-    labels[part], votes[part] = decoder.loo_candidates(left_out[part], rows, codes, Y, labels.shape[1])
+    """Find the candidates of some training rows, or of some of the ``chosen`` ones, while they are left out."""
+    rows = np.arange(part.start, part.stop) if chosen is None else chosen[part]
+    own = left_out[part if chosen is None else rows]
+    labels[rows], votes[rows] = decoder.loo_candidates(own, rows, codes, Y, labels.shape[1])
 
 
 def _n_nonzeros(X: Any) -> int:

@@ -34,6 +34,7 @@ __all__ = ["LinearRanker"]
 VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.0)  # the last: nearly the votes alone
 TRIAL_POWERS, TRIAL_TOL = (0.0, 0.15, 0.4, 1.0), 3.0
 FAINTEST_VOTE = 1e-3
+FEW_LABELS = 100  # up to so many, training with the rows of all of them costs little
 CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
 
 
@@ -52,7 +53,7 @@ class LinearRanker(LightEstimator):
     n_frequent : int or None
         Labels with the most training rows that every row gets as candidates beside them: rows with few words have
         few neighbors, and a few labels may be on most rows. None: as few as find half a point of recall less than
-        forty do, on rows held out.
+        forty do, on rows held out; and all, where they are not more than ``n_candidates``, and a hundred at most.
     n_centroid_candidates : int or None
         Labels that a row gets as candidates because it is like the mean of their rows, see
         :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find two points of recall more, else
@@ -164,7 +165,7 @@ class LinearRanker(LightEstimator):
         labels: NDArray[np.int32],
         votes: NDArray[np.float32],
         rng: np.random.RandomState,
-        held_out: int | None = None,
+        held: NDArray[np.integer] | None = None,
     ) -> Self:
         """Train on the left-out candidates of the training rows.
 
@@ -176,14 +177,15 @@ class LinearRanker(LightEstimator):
             Candidates of every row from its neighbors, itself left out.
         rng : RandomState
             Draws the held-out rows, which are kept as ``held_rows_``, with their candidates.
-        held_out : int, optional
-            Rows to hold out in place of the parameter of that name, for a stage that follows.
+        held : ndarray of int, optional
+            The rows to hold out, where :meth:`draw_held_rows` was called before.
         """
         self.check_parameters()
         warn_no_numba()
-        n_held = self.held_out if held_out is None else held_out
-        held = rng.permutation(X.shape[0])[: max(1, min(n_held, X.shape[0] // 10))]
-        if self.n_frequent is None:
+        held = self.draw_held_rows(X.shape[0], rng) if held is None else held
+        if self.offers_all_labels(Y):
+            self.frequent_ = frequent_labels(Y, Y.shape[1])
+        elif self.n_frequent is None:
             self.frequent_ = choose_frequent(Y, labels[held], Y[held])
         else:
             self.frequent_ = frequent_labels(Y, self.n_frequent)
@@ -205,13 +207,24 @@ class LinearRanker(LightEstimator):
         self.candidate_recall_ = candidate_recall(held_labels, Y[held])
         return self
 
+    def draw_held_rows(
+        self, n_samples: int, rng: np.random.RandomState, held_out: int | None = None
+    ) -> NDArray[np.integer]:
+        """Rows to hold out of so many; ``held_out`` in place of the parameter, for a stage that follows."""
+        n_held = self.held_out if held_out is None else held_out
+        return rng.permutation(n_samples)[: max(1, min(n_held, n_samples // 10))]
+
+    def offers_all_labels(self, Y: sparse.csr_array) -> bool:
+        """Whether labels are so few that every row gets all of them: only held-out rows then need candidates."""
+        return self.n_frequent is None and len(np.unique(Y.indices)) <= min(self.n_candidates, FEW_LABELS)
+
     def _fit_centroids(
         self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], held: NDArray[np.intp]
     ) -> None:
         """Centroids of the rows that are not ``held``, if they are asked for or find what nothing else does."""
         n_candidates = CENTROIDS_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
         self.centroids_, self.n_centroid_candidates_ = None, 0
-        if n_candidates == 0:
+        if n_candidates == 0 or (self.n_centroid_candidates is None and self.offers_all_labels(Y)):
             return
         centroids = LabelCentroids().fit(X, Y, left_out=held)
         if self.n_centroid_candidates is None:

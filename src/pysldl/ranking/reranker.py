@@ -9,9 +9,9 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl._utils.validation import validate_parameters
-from pysldl.backend.threads import one_openmp_thread
 from pysldl.backend.trees import NO_TREES, Trees, sum_of_trees
 from pysldl.metrics import evaluate, inverse_propensity_from_counts
+from pysldl.ranking.boosting import boosted_trees
 from pysldl.ranking.candidates import Candidates, are_labels, best_labels
 
 __all__ = ["TreeReranker"]
@@ -34,7 +34,6 @@ FEATURES = (
 LOWEST = -10.0  # in place of the linear score of no label
 MANY_ROWS, FOLDS_OF_MANY, FOLDS_OF_FEW = 2000, 2, 5  # of the cross-fitting: few rows are better used to learn from
 MIN_LEAF = 200  # candidates in a leaf
-N_BINS = 128  # values of a feature that a tree tells apart
 
 
 class TreeReranker(LightEstimator):
@@ -202,33 +201,15 @@ class TreeReranker(LightEstimator):
         weights: NDArray[np.float64],
         usable: NDArray[np.bool_],
     ) -> tuple[Trees, float]:
-        """Trees from scikit-learn, on one thread: the order of its sums depends on their number.
-
-        There are none where all candidates are right, or all wrong, as among few rows.
-        """
-        if len(np.unique(is_true[usable])) < 2:
-            return NO_TREES, 0.0
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        model = HistGradientBoostingClassifier(
-            max_iter=self.n_trees,
-            max_leaf_nodes=self.max_leaves,
+        return boosted_trees(
+            X[usable],
+            is_true[usable],
+            weights[usable],
+            n_trees=self.n_trees,
+            max_leaves=self.max_leaves,
             learning_rate=self.learning_rate,
-            min_samples_leaf=MIN_LEAF,
-            early_stopping=False,
-            random_state=0,
+            min_rows=MIN_LEAF,
         )
-        # scikit-learn takes weighted percentiles one by one, which takes longer than the trees; few values need none.
-        edges = [_quantiles(column) for column in X[usable].T]
-        binned = np.column_stack(
-            [np.searchsorted(bounds, column) for bounds, column in zip(edges, X[usable].T, strict=True)]
-        )
-        with one_openmp_thread():
-            model.fit(binned, is_true[usable], sample_weight=weights[usable])
-        trees, baseline = trees_of(model)
-        splits = np.flatnonzero(trees.left != np.arange(len(trees.left)))
-        trees.threshold[splits] = [edges[trees.feature[node]][int(trees.threshold[node])] for node in splits]
-        return trees, baseline
 
     def contributions(self, candidates: Candidates, label: int, label_counts: NDArray[np.integer]) -> dict[str, float]:
         """What each feature of one candidate adds to the sum of the trees; empty where they do not rescore it.
@@ -290,44 +271,6 @@ def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]
         best_vote,
     )
     return np.stack([np.broadcast_to(column, labels.shape) for column in columns], axis=-1).astype(np.float32)
-
-
-def _quantiles(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Values that part the others into about equally many; each is one of them, so that no rounding decides."""
-    ordered = np.sort(values)
-    return np.unique(ordered[np.linspace(0, len(ordered) - 1, N_BINS, dtype=np.intp)[1:-1]])
-
-
-def trees_of(model: Any) -> tuple[Trees, float]:
-    """The trees of a fitted ``HistGradientBoostingClassifier`` with two classes, and what their sum begins with."""
-    parts, roots, start, depth = [], [], 0, 0
-    for (predictor,) in model._predictors:
-        nodes = predictor.nodes
-        own = np.arange(len(nodes))
-        leaf = nodes["is_leaf"].astype(bool)
-        parts.append(
-            (
-                np.where(leaf, 0, nodes["feature_idx"]),
-                np.where(leaf, np.inf, nodes["num_threshold"]),
-                start + np.where(leaf, own, nodes["left"]),
-                start + np.where(leaf, own, nodes["right"]),
-                # scikit-learn shrinks the leaves only; alike, the values along a path add up feature by feature
-                nodes["value"] * np.where(leaf, 1.0, model.learning_rate),
-            )
-        )
-        roots.append(start)
-        start, depth = start + len(nodes), max(depth, int(nodes["depth"].max()))
-    feature, threshold, left, right, value = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    trees = Trees(
-        np.array(roots, np.int32),
-        feature.astype(np.int32),
-        threshold.astype(np.float64),
-        left.astype(np.int32),
-        right.astype(np.int32),
-        value.astype(np.float64),
-        depth,
-    )
-    return trees, float(np.ravel(model._baseline_prediction)[0])
 
 
 def _ndcg(labels: NDArray[np.int32], scores: NDArray[np.float32], Y: sparse.csr_array) -> float:

@@ -1,0 +1,85 @@
+"""Gradient boosting of decision trees for a yes or no."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pysldl.backend.tree_growth import grow_tree
+from pysldl.backend.trees import NO_TREES, Trees
+
+__all__ = ["boosted_trees"]
+
+N_BINS = 128  # values of a feature that a tree tells apart
+# Gradients are multiples of this: their sums are exact, and so the same on every processor and in any order.
+FINEST = 2.0**-20
+
+
+def boosted_trees(
+    X: NDArray[np.float32],
+    is_true: NDArray[np.bool_],
+    weights: NDArray[np.float64],
+    *,
+    n_trees: int,
+    max_leaves: int,
+    learning_rate: float,
+    min_rows: int,
+) -> tuple[Trees, float]:
+    """Trees whose sum, with what it begins with, is the logit of the probability that a row is true.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features), float32
+    is_true : ndarray of shape (n_rows,), bool
+    weights : ndarray of shape (n_rows,)
+        How much each row counts.
+    n_trees, max_leaves, learning_rate
+        Number of trees, most leaves of each, and factor of each.
+    min_rows : int
+        Fewest rows of a leaf.
+
+    Returns
+    -------
+    trees : Trees
+        None where all rows are true, or all are not.
+    baseline : float
+        What the sum begins with.
+    """
+    if len(np.unique(is_true)) < 2:
+        return NO_TREES, 0.0
+    edges = [_quantiles(column) for column in X.T]
+    bins = np.column_stack([np.searchsorted(bounds, column) for bounds, column in zip(edges, X.T, strict=True)])
+    bins = bins.astype(np.uint8)
+    # Added up one by one: NumPy's own order of a sum depends on the processor.
+    of_all, of_true = (float(np.cumsum(part)[-1]) for part in (weights, weights * is_true))
+    baseline = float(np.log(of_true / (of_all - of_true)))
+    total = np.full(len(X), baseline)
+    grown = []
+    for _ in range(n_trees):
+        probability = 1.0 / (1.0 + np.exp(-total))
+        gradients = _coarse(weights * (probability - is_true))
+        hessians = _coarse(weights * probability * (1.0 - probability))
+        tree = grow_tree(bins, gradients, hessians, max_leaves=max_leaves, min_rows=min_rows)
+        tree = tree._replace(value=learning_rate * tree.value)
+        total += tree.value[tree.leaf]
+        grown.append(tree)
+    starts = np.concatenate([[0], np.cumsum([len(tree.value) for tree in grown])])
+    feature, value = (np.concatenate([getattr(tree, name) for tree in grown]) for name in ("feature", "value"))
+    left, right = (
+        np.concatenate([start + getattr(tree, name) for start, tree in zip(starts, grown, strict=False)])
+        for name in ("left", "right")
+    )
+    cut = np.concatenate([tree.cut for tree in grown])
+    threshold = np.full(len(value), np.inf)
+    splits = np.flatnonzero(left != np.arange(len(left)))
+    threshold[splits] = [edges[feature[node]][cut[node]] for node in splits]
+    left, right, roots = (places.astype(np.int32) for places in (left, right, starts[:-1]))
+    return Trees(roots, feature, threshold, left, right, value, max(tree.depth for tree in grown)), baseline
+
+
+def _coarse(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.rint(values / FINEST) * FINEST
+
+
+def _quantiles(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Values that part the others into about equally many; each is one of them, so that no rounding decides."""
+    ordered = np.sort(values)
+    return np.unique(ordered[np.linspace(0, len(ordered) - 1, N_BINS, dtype=np.intp)[1:-1]])
