@@ -150,7 +150,7 @@ def test_few_labels_are_candidates_of_all_rows_and_only_held_out_rows_are_search
         return search(self, Z, rows, *args)
 
     monkeypatch.setattr(FeatureNeighborDecoder, "loo_candidates", counted)
-    clf = SLDLClassifier(decoder=FeatureNeighborDecoder(5), ranker=LinearRanker(50), random_state=0)
+    clf = SLDLClassifier(decoder=FeatureNeighborDecoder(5), ranker=LinearRanker(100), random_state=0)
     clf.fit(train.X, train.Y)
     with_rows = np.flatnonzero(np.bincount(train.Y.indices, minlength=train.n_labels))
     assert sorted(clf.ranker_.frequent_) == with_rows.tolist() and clf.ranker_.candidate_recall_ == 1
