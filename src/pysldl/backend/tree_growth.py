@@ -67,8 +67,9 @@ def grow_tree(
     for node, rows in enumerate(grower.rows):
         if grower.left[node] == node:
             leaf[rows] = node
-    whole = (np.array(column, dtype=np.int32) for column in (grower.feature, grower.cut, grower.left, grower.right))
-    return GrownTree(*whole, np.array(grower.value), max(grower.depth), leaf)
+    columns = (grower.feature, grower.cut, grower.left, grower.right)
+    feature, cut, left, right = (np.array(column, dtype=np.int32) for column in columns)
+    return GrownTree(feature, cut, left, right, np.array(grower.value), max(grower.depth), leaf)
 
 
 class _Grower:

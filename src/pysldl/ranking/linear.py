@@ -219,7 +219,7 @@ class LinearRanker(LightEstimator):
         return self.n_frequent is None and len(np.unique(Y.indices)) <= min(self.n_candidates, FEW_LABELS)
 
     def _fit_centroids(
-        self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], held: NDArray[np.intp]
+        self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], held: NDArray[np.integer]
     ) -> None:
         """Centroids of the rows that are not ``held``, if they are asked for or find what nothing else does."""
         n_candidates = CENTROIDS_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates

@@ -18,8 +18,10 @@ def grow_tree(
     min_rows: int,
 ) -> GrownTree:
     n_bins = int(bins.max(initial=0)) + 1
-    grown = _grow(np.ascontiguousarray(bins), gradients, hessians, max_leaves, min_rows, n_bins)
-    return GrownTree(*grown[:5], int(grown[5].max()), grown[6])
+    feature, cut, left, right, value, depth, leaf = _grow(
+        np.ascontiguousarray(bins), gradients, hessians, max_leaves, min_rows, n_bins
+    )
+    return GrownTree(feature, cut, left, right, value, int(depth.max()), leaf)
 
 
 @njit(nogil=True, cache=True)
