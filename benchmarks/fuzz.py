@@ -1,4 +1,4 @@
-"""Damaged and forged model folders, and damaged data files: does anything crash, hang, or go wrong silently?
+"""Damaged and forged models, damaged data files and vocabularies: does anything crash, hang, or go wrong silently?
 
 A case is a number: it draws a model or a file, what is changed in it, and how it is opened, so that any case can be
 run again (`--kind models --first 1234 --count 1`). Half of the model folders are forged: their content is changed and
@@ -25,6 +25,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from scipy import sparse
 
 from records import add_record_option, write_rows
 
-KINDS = ("models", "files")
+KINDS = ("models", "files", "tables", "vocabularies", "baselines")
 MOST_SECONDS = 5.0
 PATIENCE = 90.0  # seconds on the clock, on a busy machine
 FREE_BYTES = 64 << 20  # that any case may take
@@ -98,6 +99,45 @@ def bases(folder: Path) -> None:
     (files / "c.xml").write_text(
         '<?xml version="1.0" encoding="utf-8"?>\n<labels><label name="a b"></label><label name="c"/></labels>\n'
     )
+
+
+def further_bases(folder: Path) -> None:
+    """Write tables (Parquet, Arrow), vocabularies and models of baselines that cases start from."""
+    from pysldl.baselines import FeatureNeighbors, LabelPrior, OneVsRestLogistic, RidgeReadout
+    from pysldl.datasets import make_asymmetric_multilabel, read_jsonl, write_parquet
+    from pysldl.persistence import save_model
+
+    texts = read_jsonl(folder / "files" / "a.jsonl")
+    write_parquet(texts, folder / "tables" / "a.parquet")
+    data = make_asymmetric_multilabel(120, 40, 8, random_state=0)
+    write_parquet(data, folder / "tables" / "b.parquet")
+    from pyarrow import feather, parquet
+
+    table = parquet.read_table(folder / "tables" / "a.parquet")
+    feather.write_feather(table, folder / "tables" / "c.feather")
+    feather.write_feather(table, folder / "tables" / "d.arrow", compression="uncompressed")
+    words = folder / "vocabularies"
+    uris = [f"http://example.org/{number}" for number in range(6)]
+    (words / "a.tsv").write_text("".join(f"<{uri}>\tname {at}\n" for at, uri in enumerate(uris)))
+    (words / "b.csv").write_text(
+        "uri,label_en,label_de,notation\n"
+        + "".join(f"{uri},name {at},Name {at},{at}.1\n" for at, uri in enumerate(uris))
+    )
+    concepts = "".join(
+        f'<{uri}> a skos:Concept; skos:prefLabel "name {at}"@en; skos:altLabel "other {at}"@en; '
+        f"skos:broader <{uris[max(0, at - 1)]}>.\n"
+        for at, uri in enumerate(uris)
+    )
+    (words / "c.ttl").write_text(f"@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n{concepts}")
+    import rdflib
+
+    graph = rdflib.Graph().parse(words / "c.ttl")
+    graph.serialize(words / "d.rdf", format="xml")
+    graph.serialize(words / "e.jsonld", format="json-ld")
+    X = sparse.csr_array(data.X, dtype=np.float32)
+    for model in (LabelPrior(), FeatureNeighbors(), RidgeReadout(), OneVsRestLogistic()):
+        model.fit(X, data.Y, label_names=data.label_names.tolist())
+        save_model(model, folder / "baselines" / type(model).__name__)
 
 
 def _columns(matrix: Any, row: int) -> list[int]:
@@ -261,20 +301,24 @@ def answers(model: Any, rows: Any) -> Any:
         # A model of features by now, or the half that answers, which takes features only.
         rows = sparse.csr_array(np.eye(2, model.n_features_in_, dtype=np.float32))
     labels, scores = model.predict_topk(rows, 5)
+    if not hasattr(model, "explain"):  # a baseline
+        return labels.tolist(), np.asarray(scores).tolist()
     model.explain(rows[:1], model.label_names_[0])
     return labels.tolist(), np.asarray(scores).tolist(), model.predict_proba(rows[:2])
 
 
-def model_case(number: int, folder: Path, work: Path, known: dict[str, Any]) -> tuple[str, str, int]:
+def model_case(
+    number: int, folder: Path, work: Path, known: dict[str, Any], kind: str = "models"
+) -> tuple[str, str, int]:
     """Run a case: its name, how it ended, and the bytes that were read."""
     from pysldl.exceptions import SLDLError
     from pysldl.persistence import current_version, load_model, load_predictor
 
-    chance = random.Random(f"models {number}")
-    name = chance.choice(sorted(path.name for path in (folder / "models").iterdir()))
-    forged = number % 2 == 0
+    chance = random.Random(f"{kind} {number}")
+    name = chance.choice(sorted(path.name for path in (folder / kind).iterdir()))
+    forged = kind == "models" and number % 2 == 0  # the attributes of baselines are not checked one by one
     copy = work / "model"
-    shutil.copytree(folder / "models" / name, copy)
+    shutil.copytree(folder / kind / name, copy)
     version = current_version(copy)
     rows, expected = known[name]
     (forge(version, chance) if forged else damage(copy, version, chance))
@@ -298,12 +342,12 @@ def model_case(number: int, folder: Path, work: Path, known: dict[str, Any]) -> 
     return what, "loaded", size
 
 
-def _answers_of_bases(folder: Path) -> dict[str, Any]:
+def _answers_of_bases(folder: Path, kind: str) -> dict[str, Any]:
     """What the whole models answer; also imports and compiles everything, so that cases are measured without that."""
     from pysldl.persistence import load_model, load_predictor
 
     known = {}
-    for path in (folder / "models").iterdir():
+    for path in (folder / kind).iterdir():
         rows = _rows(path.name)
         answers(load_predictor(path), rows)
         known[path.name] = rows, answers(load_model(path), rows)[:2]
@@ -319,28 +363,32 @@ def _rows(name: str) -> Any:
     return sparse.csr_array((X.data, X.indices, X.indptr), shape=(4, 3000)) if name == "joint" else X
 
 
-def file_case(number: int, folder: Path, work: Path, known: dict[str, Any]) -> tuple[str, str, int]:
-    from pysldl.datasets import read_dataset
+def file_case(
+    number: int, folder: Path, work: Path, known: dict[str, Any], kind: str = "files"
+) -> tuple[str, str, int]:
+    from pysldl.datasets import read_dataset, read_vocabulary
     from pysldl.exceptions import SLDLError
 
-    chance = random.Random(f"files {number}")
-    source = chance.choice([path for path in sorted((folder / "files").iterdir()) if path.suffix != ".xml"])
+    chance = random.Random(f"{kind} {number}")
+    source = chance.choice([path for path in sorted((folder / kind).iterdir()) if path.suffix != ".xml"])
     content = source.read_bytes()
     if source.suffix == ".gz" and chance.random() < 0.5:
         content = gzip.compress(change_bytes(gzip.decompress(content), chance), 1)
     elif source.suffix == ".npz" and chance.random() < 0.7:
         content = change_npz(content, chance)
+    elif kind == "tables" and chance.random() < 0.5:
+        content = change_table(source, chance)
     else:
         content = change_bytes(content, chance)
     path = work / source.name
     path.write_bytes(content)
-    if source.stem == "c":
+    if source.name == "c.arff":
         xml = (folder / "files" / "c.xml").read_bytes()
         (work / "c.xml").write_bytes(change_bytes(xml, chance) if chance.random() < 0.7 else xml)
         if chance.random() < 0.5:
             path.write_bytes(source.read_bytes())
     try:
-        read_dataset(path)
+        (read_vocabulary if kind == "vocabularies" else read_dataset)(path)
     except SLDLError as error:
         if not str(error).startswith(str(work)) and str(work) not in str(error):
             return source.name, "refused without the name of the file", len(content)
@@ -372,14 +420,51 @@ def change_npz(content: bytes, chance: random.Random) -> bytes:
     return stream.getvalue()
 
 
+def change_table(source: Path, chance: random.Random) -> bytes:
+    """A whole table with other types, empty places, or other columns."""
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    is_parquet = source.suffix == ".parquet"
+    table = parquet.read_table(source) if is_parquet else feather.read_table(source)
+    at = chance.randrange(table.num_columns)
+    name, n_rows = table.column_names[at], table.num_rows
+    others: list[Any] = [
+        [None] * n_rows,
+        [chance.choice([None, -1, 2**40]) for _ in range(n_rows)],
+        [chance.choice([[], None, [None]]) for _ in range(n_rows)],
+        [[chance.choice(NUMBERS[:9])] * chance.randrange(4) for _ in range(n_rows)],
+        [chance.choice(["", "x", None, "\0" * 9]) for _ in range(n_rows)],
+        [{"index": chance.choice([None, -1, 5]), "value": float("nan")} for _ in range(n_rows)],
+        [[{"a": [[1]]}] for _ in range(n_rows)],
+        [b"\xff\xfe"] * n_rows,
+    ]
+    match chance.randrange(4):
+        case 0:
+            table = table.drop_columns([name])
+        case 1:
+            table = table.append_column(name, table.column(at))
+        case 2:
+            table = table.slice(0, chance.choice([0, 1]))
+        case _:
+            with suppress(pa.ArrowInvalid, OverflowError):
+                table = table.set_column(at, name, pa.array(chance.choice(others)))
+    stream = io.BytesIO()
+    (parquet.write_table if is_parquet else feather.write_feather)(table, stream)
+    return stream.getvalue()
+
+
 # Processes
 
 
 def work_on_cases(kind: str, folder: Path) -> None:
     """The life of a worker: read numbers, run cases, write how each ended."""
     warnings.simplefilter("ignore")
-    run: Callable[..., tuple[str, str, int]] = model_case if kind == "models" else file_case
-    known = _answers_of_bases(folder) if kind == "models" else {}
+    is_model = kind in ("models", "baselines")
+    run: Callable[..., tuple[str, str, int]] = model_case if is_model else file_case
+    known = _answers_of_bases(folder, kind) if is_model else {}
+    if kind == "tables":
+        import pyarrow.dataset  # noqa: F401  (its threads and memory are no part of a case)
     resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
     print("ready", flush=True)
     for line in sys.stdin:
@@ -387,7 +472,7 @@ def work_on_cases(kind: str, folder: Path) -> None:
         with tempfile.TemporaryDirectory() as work:
             before, started = _start_of_peak(), time.process_time()
             try:
-                what, outcome, size = run(number, folder, Path(work), known)
+                what, outcome, size = run(number, folder, Path(work), known, kind)
             except BaseException as error:
                 what, outcome, size = "", f"{type(error).__name__}: {str(error)[:150]}", 0
             seconds, grown = time.process_time() - started, _peak() - before
@@ -471,9 +556,9 @@ def main() -> int:
         work_on_cases(sys.argv[2], Path(sys.argv[3]))
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", choices=KINDS, help="only these (default: both)")
+    parser.add_argument("--kind", choices=KINDS, help="only these (default: all)")
     parser.add_argument("--count", type=int, default=10**9, help="cases of each kind (default: as time allows)")
-    parser.add_argument("--seconds", type=float, default=30.0, help="of each kind (default 30)")
+    parser.add_argument("--seconds", type=float, default=15.0, help="of each kind (default 15)")
     parser.add_argument("--first", type=int, default=0, help="number of the first case (default 0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     add_record_option(parser, "fuzz.csv")
@@ -486,6 +571,7 @@ def main() -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             bases(folder)
+            further_bases(folder)
         for kind in KINDS if options.kind is None else (options.kind,):
             count = min(options.count, 10**6)
             results = run_cases(kind, folder, options.first, count, options.seconds, options.jobs)
