@@ -26,7 +26,7 @@ WHEEL_TESTS := tests/persistence tests/inspection \
 ANNIF_TESTS := tests/annif tests/datasets tests/persistence tests/preprocessing \
   $(shell find tests -name test_concepts.py -o -name test_cli_golden_path.py -o -name test_app.py)
 
-.PHONY: help axe demo docs documents screenshots test fuzz crash test-machines test-dask test-core test-bounds test-wheel test-annif coverage lint types clean
+.PHONY: help axe demo docs documents screenshots hashes test fuzz crash test-machines test-dask test-core test-bounds test-wheel test-annif coverage lint types clean
 
 help:                   ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1: /p' Makefile
@@ -67,6 +67,9 @@ fuzz: $(READY)          ## damaged and forged models, damaged data files, for a 
 
 crash: $(READY)         ## writers killed at every system call, without space, and two at once; needs strace
 	$(BIN)/python benchmarks/crash.py $(CRASH)
+
+hashes: $(READY)        ## write constraints-hashed.txt: every file that users install, with its SHA-256
+	$(BIN)/python .ci/hashes.py
 
 test-machines: $(READY) ## the tests and fits that depend on numbers, under other threads and processors
 	$(BIN)/python tests/machines/run.py

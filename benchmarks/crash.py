@@ -30,7 +30,7 @@ from power_loss import LOSSES, Disk
 from pysldl.persistence import load_model
 from records import add_record_option, write_rows
 
-CALLS = "openat,mkdir,write,fsync,rename,unlink,unlinkat,rmdir,flock,close,fstat,lseek"
+CALLS = "openat,mkdir,write,fsync,rename,unlink,unlinkat,rmdir,flock,close,fstat,lseek,ftruncate,newfstatat,read,mmap"
 WRITES = "write,fsync,mkdir,rename,openat"
 
 

@@ -1,9 +1,11 @@
 """No connection is made at run time, and the bill of materials names what the library needs."""
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -51,3 +53,19 @@ def test_the_bill_of_materials_names_what_is_needed(tmp_path: Path) -> None:
     assert {"numpy", "scipy", "scikit-learn", "rich", "cyclopts"} <= names
     assert all(part["licenses"][0]["license"]["name"] for part in bill["components"])
     assert bill["bomFormat"] == "CycloneDX" and bill["metadata"]["component"]["name"] == "pysldl"
+
+
+def test_hashed_files_are_those_of_the_pins() -> None:
+    lines = [line for line in (ROOT / "constraints-hashed.txt").read_text().splitlines() if not line.startswith("#")]
+    found = [re.fullmatch(r"([a-z0-9-]+)==(\S+) --hash=sha256:[0-9a-f]{64}", line) for line in lines]
+    assert all(found)
+    hashed = {match[1]: match[2] for match in found if match is not None}
+    pins = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    needed = [*project["dependencies"], *extras["plot"], *extras["fast"], *extras["serve"]]
+    names = {re.match(r"[A-Za-z0-9._-]+", requirement)[0].lower() for requirement in needed}  # type: ignore[index]
+    assert names <= set(hashed), "run make hashes"
+    assert {name: hashed[name] for name in hashed if name in pins} == {
+        name: version for name, version in pins.items() if name in hashed
+    }, "run make hashes"

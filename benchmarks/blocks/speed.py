@@ -354,9 +354,10 @@ def _day(v: dict[str, float]) -> str:
         f"{v['seconds']:.0f} s of {v['clients']} clients beside {v['idle_connections']:,} idle connections, slow "
         f"senders and {v['hostile']:,} hostile requests: {v['answers']:,} answers of {v['versions']} versions, "
         f"{v['failures']} failed; "
-        f"{v['kills']} workers were killed and {v['lost_with_killed_workers']} requests lost with them; p50 "
-        f"{v['p50_ms']:.0f} ms, p99 {v['p99_ms']:.0f} ms; memory {v['memory_first_mb']:.0f} MB after a quarter and "
-        f"{v['memory_last_mb']:.0f} MB at the end"
+        f"{v['kills']} workers were killed and {v['lost_with_killed_workers']} requests lost with them, of which "
+        f"{v['answered_when_asked_again']} were answered when asked again; p50 {v['p50_ms']:.0f} ms, p99 "
+        f"{v['p99_ms']:.0f} ms on a machine that was busy with other things; memory {v['memory_first_mb']:.0f} MB in "
+        f"the first quarter and {v['memory_last_mb']:.0f} MB in the last (medians)"
     )
 
 

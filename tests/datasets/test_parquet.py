@@ -114,3 +114,48 @@ def test_damaged_empty_and_missing_files_are_named(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="holds no file"):
         read_dataset(tmp_path / "empty", "parquet")
+
+
+def arrow_bytes(**columns):
+    stream = pa.BufferOutputStream()
+    table = pa.table(columns)
+    with pa.ipc.new_file(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue().to_pybytes()
+
+
+PLAIN = {"text": ["abc", "def"], "labels": [["x"], ["y"]]}
+ROW = {"indices": [[0]], "values": [[1.0]], "labels": [["x"]]}
+
+
+# Found by fuzzing: before offsets and texts were checked, the first ended the process, and others were tracebacks.
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("offsets.arrow", lambda: arrow_bytes(**PLAIN).replace(b"\3\0\0\0\6\0\0\0", b"\3\0\0\x70\6\0\0\0"), "damaged"),
+        ("negative.arrow", lambda: arrow_bytes(**PLAIN).replace(b"\3\0\0\0\6\0\0\0", b"\3\0\0\xf0\6\0\0\0"), "damaged"),
+        ("letters.arrow", lambda: arrow_bytes(**PLAIN).replace(b"abcdef", b"ab\xff\xfeef"), "damaged"),
+        ("cut.arrow", lambda: arrow_bytes(**PLAIN)[:-40], "whole Arrow file"),
+        ("names.arrow", lambda: arrow_bytes(**PLAIN).replace(b"text", b"te\xff\xfe"), "whole Arrow file|has no column"),
+        ("splits.arrow", lambda: arrow_bytes(**PLAIN, split=[["a"], ["b"]]), "'split' must hold texts"),
+    ],
+)
+def test_damage_is_one_error(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content())
+    with pytest.raises(DataError, match=rf"{name}.*({message})"):
+        read_dataset(tmp_path / name)
+
+
+def test_columns_that_come_twice(tmp_path):
+    table = pa.table(PLAIN)
+    parquet.write_table(table.append_column("text", table["text"]), tmp_path / "twice.parquet")
+    with pytest.raises(DataError, match=r"twice\.parquet: has 2 columns 'text'"):
+        read_dataset(tmp_path / "twice.parquet")
+
+
+@pytest.mark.parametrize("said", [b"many", b"-1", b"9" * 30])
+def test_a_number_of_features_that_is_none(tmp_path, said):
+    table = pa.table(ROW).replace_schema_metadata({b"pysldl.n_features": said})
+    parquet.write_table(table, tmp_path / "wide.parquet")
+    with pytest.raises(DataError, match=r"wide\.parquet: says that it has .* features"):
+        read_dataset(tmp_path / "wide.parquet")

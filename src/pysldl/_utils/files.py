@@ -14,7 +14,7 @@ from typing import BinaryIO
 from pysldl._utils.locks import try_lock
 from pysldl.exceptions import DataError
 
-__all__ = ["make_folder", "open_atomic", "open_regular", "slug", "sync_folder", "write_atomically"]
+__all__ = ["is_leftover", "make_folder", "open_atomic", "open_regular", "slug", "sync_folder", "write_atomically"]
 
 _TOKEN = 8  # hexadecimal digits that tell temporary files of the same name apart
 
@@ -76,13 +76,23 @@ def _new_temporary(path: Path) -> tuple[Path, BinaryIO]:
 
 def _remove_leftovers(path: Path) -> None:
     """Remove temporary files of ``path`` that no living process holds."""
-    pattern = re.compile(re.escape(f".{path.name}.") + rf"[0-9a-f]{{{_TOKEN}}}\.part")
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:
-            if pattern.fullmatch(entry.name):
+            if is_leftover(entry.name, path.name):
                 with suppress(OSError), open_regular(Path(entry.path)) as stream:
                     if try_lock(stream.fileno()):
                         Path(entry.path).unlink()
+
+
+def is_leftover(name: str, target: str) -> bool:
+    """Whether a file name is that of a temporary file of ``target``; a process that was killed may have left it.
+
+    Examples
+    --------
+    >>> is_leftover(".run.json.0a1b2c3d.part", "run.json"), is_leftover("run.json", "run.json")
+    (True, False)
+    """
+    return re.fullmatch(re.escape(f".{target}.") + rf"[0-9a-f]{{{_TOKEN}}}\.part", name) is not None
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:

@@ -183,14 +183,14 @@ def _first_row(parts: "Parts", number: int) -> int:
 
 def _claim(out: Path, about: dict[str, Any]) -> None:
     """Make the folder, or make sure that it holds the beginning of the same predictions."""
-    from pysldl._utils.files import write_atomically
+    from pysldl._utils.files import is_leftover, write_atomically
 
     if out.exists() and not out.is_dir():
         raise DataError(f"--out {out}: is a file, but predictions of parts need a folder.")
     noted = out / SETTINGS
     if not noted.exists():
         # A command that was killed here leaves a part of this file, which the next one removes.
-        if out.is_dir() and any(not entry.name.startswith(f".{SETTINGS}.") for entry in out.iterdir()):
+        if out.is_dir() and any(not is_leftover(entry.name, SETTINGS) for entry in out.iterdir()):
             raise DataError(f"--out {out}: the folder holds other files. Choose a new one.")
         write_atomically(noted, json.dumps(about, indent=1))
         return

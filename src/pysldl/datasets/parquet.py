@@ -3,6 +3,7 @@
 import glob
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +35,7 @@ WILDCARDS = "*?["
 N_FEATURES = b"pysldl.n_features"  # key of the metadata of files that this library writes
 USUAL_SPLIT = "split"
 ROWS_AT_ONCE = 1024  # of a part, after which its size in memory is looked at
+MOST_FEATURES = np.iinfo(np.int32).max
 
 
 class Columns(NamedTuple):
@@ -133,25 +135,29 @@ def read_part(
     """
     columns = columns or Columns()
     with _open(part.path) as file:
-        names = set(file.schema.names)
+        names = set(file.names)
         takes_text = columns.text in names
         wanted = [columns.text] if takes_text else [columns.indices, columns.values]
         wanted += [columns.labels] if labels else []
         for name in wanted:
+            if file.names.count(name) > 1:
+                raise DataError(f"{part.path}: has {file.names.count(name)} columns {name!r}.")
             if name not in names:
-                there = ", ".join(map(repr, file.schema.names)) or "none"
+                there = ", ".join(map(repr, file.names)) or "none"
                 expected = f"{columns.text!r}" if name == columns.indices else f"{name!r}"
                 raise DataError(f"{part.path}: has no column {expected}; it has {there}.")
-        has_split = USUAL_SPLIT in names
+        has_split = file.names.count(USUAL_SPLIT) == 1
         table = file.read(part, [*wanted, *([USUAL_SPLIT] if has_split and USUAL_SPLIT not in wanted else [])])
         said = (file.schema.metadata or {}).get(N_FEATURES)
     if n_features is None and said is not None:
+        if not said.isdigit() or len(said) > len(str(MOST_FEATURES)) or int(said) > MOST_FEATURES:
+            raise DataError(f"{part.path}: says that it has {said[:20]!r} features, which is no number of columns.")
         n_features = int(said)
     return PartRows(
         _texts(table[columns.text], part, columns.text) if takes_text else None,
         None if takes_text else _features(table, part, columns, n_features),
         _label_lists(table[columns.labels], part, columns.labels) if labels else None,
-        table[USUAL_SPLIT].to_pylist() if has_split else None,
+        _splits(table[USUAL_SPLIT], part) if has_split else None,
     )
 
 
@@ -294,7 +300,7 @@ def _is_part(entry: Path) -> bool:
 
 
 def _parts_of(path: Path) -> list[Part]:
-    with _open(str(path)) as file:
+    with _open(str(path)) as file, file.errors(f"{path}"):
         return [Part(str(path), number, n_rows) for number, n_rows in enumerate(file.sizes())]
 
 
@@ -308,21 +314,31 @@ class _open:  # noqa: N801  # a context manager that is called like a function
     def __enter__(self) -> "_open":
         pa = _pyarrow()
         require_file(self.path)
-        try:
+        kind = "Parquet" if self.is_parquet else "Arrow"
+        with self.errors(self.path, f"is not a whole {kind} file"):
+            # Not mapped: a file whose offsets lie beyond its end would end the process.
+            self.source = pa.OSFile(self.path)
             if self.is_parquet:
-                self.file = _pyarrow_parquet().ParquetFile(self.path, page_checksum_verification=True)
+                self.file = _pyarrow_parquet().ParquetFile(self.source, page_checksum_verification=True)
                 self.schema = self.file.schema_arrow
             else:
-                self.source = pa.memory_map(self.path)
                 self.file = pa.ipc.open_file(self.source)
                 self.schema = self.file.schema
-        except (pa.ArrowException, OSError) as error:
-            kind = "Parquet" if self.is_parquet else "Arrow"
-            raise DataError(f"{self.path}: is not a whole {kind} file ({_first_line(error)}).") from error
+            self.names: list[str] = list(self.schema.names)
         return self
 
     def __exit__(self, *_: object) -> None:
-        (self.file if self.is_parquet else self.source).close()
+        self.source.close()
+
+    @contextmanager
+    def errors(self, where: str, problem: str = "is damaged") -> Iterator[None]:
+        """Turn what pyarrow raises on damaged files into one error of the library."""
+        try:
+            yield
+        except (_pyarrow().ArrowException, OSError, LookupError, ValueError, SystemError, MemoryError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"{where}: {problem} ({_first_line(error)}).") from error
 
     def sizes(self) -> Iterator[int]:
         """Rows of each part."""
@@ -332,9 +348,12 @@ class _open:  # noqa: N801  # a context manager that is called like a function
         return (self.file.get_batch(number).num_rows for number in range(self.file.num_record_batches))
 
     def read(self, part: Part, names: list[str]) -> Any:
-        """Some columns of a part, which may be many times larger than in the file, but not out of all proportion."""
+        """Some columns of a part, every offset and every text of them checked.
+
+        They may be many times larger than in the file, but not out of all proportion.
+        """
         pa = _pyarrow()
-        try:
+        with self.errors(str(part)):
             if self.is_parquet:
                 self._check_size(part, names)
                 batches = self.file.iter_batches(ROWS_AT_ONCE, row_groups=[part.number], columns=names)
@@ -342,11 +361,10 @@ class _open:  # noqa: N801  # a context manager that is called like a function
                 batches = iter([self.file.get_batch(part.number).select(names)])
             read, n_bytes = [], 0
             for batch in batches:
+                batch.validate(full=True)
                 n_bytes += batch.nbytes
                 check_unpacked(Path(self.path), n_bytes)
                 read.append(batch)
-        except (pa.ArrowException, OSError, IndexError) as error:
-            raise DataError(f"{part}: is damaged ({_first_line(error)}).") from error
         n_rows = sum(batch.num_rows for batch in read)
         if n_rows != part.n_rows:
             raise DataError(
@@ -370,6 +388,15 @@ def _texts(column: Any, part: Part, name: str) -> list[str]:
     _refuse_nulls(column, part, name, "write '' for a row without text")
     texts: list[str] = column.to_pylist()
     return texts
+
+
+def _splits(column: Any, part: Part) -> list[str | None]:
+    pa = _pyarrow()
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+        raise DataError(f"{part}: column {USUAL_SPLIT!r} must hold texts, but its type is {column.type}.")
+    found: list[str | None] = column.to_pylist()
+    return found
 
 
 def _label_lists(column: Any, part: Part, name: str) -> list[list[str]]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from pysldl._utils.files import open_atomic, open_regular, sync_folder
+from pysldl._utils.files import is_leftover, open_atomic, open_regular, sync_folder
 from pysldl._utils.locks import file_lock
 from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.persistence.manifest import FORMAT_NAME, FORMAT_VERSION, MANIFEST, REQUIRED_LIBRARY, check_format
@@ -244,7 +244,7 @@ def check_target(target: Path, *, overwrite: bool, expected: str | None = None) 
         present = {entry.name for entry in target.iterdir()}
         if POINTER in present:
             current = _current_name(target)
-        elif any(name not in (LOCK, VERSIONS) and not _is_part_of_pointer(name) for name in present):
+        elif any(name not in (LOCK, VERSIONS) and not is_leftover(name, POINTER) for name in present):
             raise DataError(f"{target}: exists and is not a pysldl model, so it is not replaced.")
     if current is not None and not overwrite:
         raise DataError(f"{target}: there is a model already. Pass overwrite=True to replace it.")
@@ -265,11 +265,6 @@ def _points_to(target: Path, name: str) -> bool:
         return _read_pointer(target / POINTER) == name
     except ModelFormatError:
         return False
-
-
-def _is_part_of_pointer(name: str) -> bool:
-    """Whether a file is what a process left that was killed while it wrote the pointer."""
-    return name.startswith(f".{POINTER}.")
 
 
 @contextmanager

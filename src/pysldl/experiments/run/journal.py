@@ -123,7 +123,7 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
     The system lets go of it when the process ends, however that happens.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         file = path.open("wb")
     except OSError as error:
         raise DataError(f"cannot write {path.parent}: {error.strerror or error}. Choose another --out.") from error

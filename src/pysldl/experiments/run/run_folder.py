@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl._utils.files import write_atomically
+from pysldl._utils.files import is_leftover, write_atomically
 from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.experiments.run.environment import environment, library_versions, run_id
@@ -65,7 +65,8 @@ class RunFolder:
         """Add methods, runs and data sets to ``run.json``, which may be new; a folder of something else is refused."""
         stored = self.settings()
         if stored is None:
-            if self.path.is_dir() and any(entry.name != self.lock.name for entry in self.path.iterdir()):
+            present = [entry.name for entry in self.path.iterdir()] if self.path.is_dir() else []
+            if any(name != self.lock.name and not is_leftover(name, "run.json") for name in present):
                 raise DataError(f"{self.path} is not empty and holds no results of this command: choose another --out.")
             merged = dict(settings)
         else:
