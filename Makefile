@@ -105,9 +105,9 @@ test-annif:             ## our backend in the installed Annif, and the core with
 	$(VENVS)/annif/bin/python -m pip install --quiet $(TEST_TOOLS) omikuji --editable ".[annif,fast,serve,skos]"
 	$(VENVS)/annif/bin/python $(PYTEST) -W ignore::DeprecationWarning $(ANNIF_TESTS)
 
-coverage: $(READY)      ## the share of lines that the tests run, a package a line
+coverage: $(READY)      ## the share of lines that the tests run (COVERAGE=--record keeps it for the documents)
 	$(BIN)/python $(PYTEST) --cov=pysldl --cov-report=
-	$(BIN)/python benchmarks/coverage_by_package.py
+	$(BIN)/python benchmarks/coverage_by_package.py --missing estimator persistence serve $(COVERAGE)
 
 lint: $(READY)          ## style, and the layers of the packages
 	$(BIN)/ruff check .

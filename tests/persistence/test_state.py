@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, JointNeighborDecoder, LinearReadout
+from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import ModelFormatError
 from pysldl.persistence.packing import unpack_indices, unpack_values
@@ -39,6 +40,7 @@ CLASSIFIER = {
     "n_features_in_": 1,
     "feature_names_": None,
 }
+CALIBRATION = {"scores_": np.array([0.0, 1.0]), "probabilities_": np.array([-1.0, 1.0]), "threshold_": 0.5}
 READOUT = {"B_": np.zeros((2, 3), dtype=np.float32)}
 
 
@@ -56,6 +58,11 @@ def test_whole_states_pass():
 @pytest.mark.parametrize(
     ("model", "state", "sizes", "message"),
     [
+        (StagedPredictor(), CLASSIFIER | {"label_names_": 3}, {}, "'label_names_' of StagedPredictor must be an array"),
+        (StagedPredictor(), CLASSIFIER | {"label_names_": np.array([], object)}, {}, "'label_names_' .* has no labels"),
+        (StagedPredictor(), CLASSIFIER | {"target_kind_": 3}, {}, "'target_kind_' of StagedPredictor must be a text"),
+        (StagedPredictor(), CLASSIFIER | {"feature_names_": 3}, {}, "'feature_names_' .* must be an array of texts"),
+        (ScoreCalibration(), CALIBRATION, {}, "'probabilities_' .* holds -1.0, which is less than 0"),
         (TreeReranker(), TREES | {"left_": np.array([1, 0, 2])}, {}, "lead back to where they came from"),
         (TreeReranker(), TREES | {"right_": np.array([2, 1, 3])}, {}, "'right_' of TreeReranker holds 3, but must be"),
         (TreeReranker(), TREES | {"feature_": np.array([0, 99, 0])}, {}, "ask for more than .* features"),
@@ -68,7 +75,19 @@ def test_whole_states_pass():
             "'vectorizer_' of StagedPredictor must be a vectorizer",
         ),
     ],
-    ids=["circle", "node that is none", "feature that is none", "columns", "dense labels", "vectorizer"],
+    ids=[
+        "names",
+        "no names",
+        "kind",
+        "features",
+        "probability",
+        "circle",
+        "node that is none",
+        "feature that is none",
+        "columns",
+        "dense labels",
+        "vectorizer",
+    ],
 )
 def test_what_does_not_belong_is_named(model, state, sizes, message):
     with pytest.raises(ModelFormatError, match=message):
@@ -101,3 +120,5 @@ def test_vectorizers_with_something_else_inside():
         restore_vectorizer("TfidfVectorizer", {"tokenizer": "os.system"}, {})
     with pytest.raises(ValueError, match="terms of a vectorizer must be texts"):
         restore_vectorizer("TfidfVectorizer", {}, {"vocabulary_": [1, 2]})
+    with pytest.raises(ValueError, match="the same term twice"):
+        restore_vectorizer("CountVectorizer", {}, {"vocabulary_": ["a", "a"]})
