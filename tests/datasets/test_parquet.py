@@ -1,5 +1,7 @@
 """Parquet and Arrow files: files, folders, patterns; texts and sparse features; one clear error for each defect."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -159,3 +161,9 @@ def test_a_number_of_features_that_is_none(tmp_path, said):
     parquet.write_table(table, tmp_path / "wide.parquet")
     with pytest.raises(DataError, match=r"wide\.parquet: says that it has .* features"):
         read_dataset(tmp_path / "wide.parquet")
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).with_name("found").iterdir()), ids=lambda path: path.name)
+def test_files_that_fuzzing_found(path):
+    with pytest.raises(DataError, match=rf"{path.name}.*is damaged"):
+        read_dataset(path)
