@@ -90,6 +90,8 @@ def connect(
         "distributed.worker.memory.terminate": False,
         "distributed.worker.memory.pause": False,
         "distributed.comm.retry.count": 3,
+        # On a busy machine a killed worker takes longer to come back than the usual time, after which it is given up.
+        "distributed.deploy.lost-worker-timeout": f"{SECONDS_WITHOUT_WORKERS}s",
     }
     with (
         tempfile.TemporaryDirectory(prefix="pysldl-dask-") as folder,
