@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from dask import delayed
 from data import open_dataset
 from pysldl import make_sldl
 from pysldl.dask import DaskSLDLClassifier, connect, read_parts
@@ -215,8 +216,8 @@ class Peaks(threading.Thread):
                     for line in status.splitlines()
                     if line.startswith(("Rss", "VmRSS"))
                 }
-                self.own[name] = max(self.own[name], int(found["RssAnon"]) >> 10)
-                self.resident[name] = max(self.resident[name], int(found["VmRSS"]) >> 10)
+                self.own[name] = max(self.own[name], int(found.get("RssAnon", 0)) >> 10)
+                self.resident[name] = max(self.resident[name], int(found.get("VmRSS", 0)) >> 10)
 
 
 def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -233,7 +234,8 @@ def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 far = DaskSLDLClassifier(make_sldl(preset), client, scratch=folder).fit(read_parts(parts_folder))
                 fitted = time.perf_counter()
                 labels, _ = far.predict_topk(read_parts(parts_folder), 5)
-                total = sum(future.result() for future in client.compute([block.size for block in labels.blocks]))
+                sizes = client.compute([delayed(np.size)(block) for block in labels.to_delayed().ravel()])
+                total = sum(future.result() for future in sizes)
                 done = time.perf_counter()
                 peaks.over.set()
                 yield (
