@@ -1,10 +1,12 @@
 """Does a service survive what nobody should send? Hostile requests, made from its own description and below HTTP.
 
 While some clients send them and others hold idle connections, a healthy client asks one small question after another
-on new connections; its slowest answer is noted. No answer may be 5xx, none may hang.
+on new connections, for its health and for the labels of a row in turn; its slowest answer is noted. No answer may be
+5xx, none may hang.
 """
 
 import argparse
+import itertools
 import json
 import random
 import socket
@@ -27,6 +29,11 @@ from records import add_record_option
 from serve_load import memory_mb, record_measurement, service
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+ROW = b'{"input": {"sparse": [[0, 1.0]]}, "k": 5}'
+PREDICT = (
+    b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    b"Content-Length: %d\r\n\r\n%s" % (len(ROW), ROW)
+)
 DESCRIPTION = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 SLOWEST = 15.0
 PAUSE = 0.02
@@ -121,10 +128,11 @@ def quiet_seconds(port: int) -> float:
 
 
 def ask_healthily(port: int, over: threading.Event, waited: list[float], failed: list[object]) -> None:
+    questions = itertools.cycle((HEALTH, PREDICT))
     while not over.is_set():
         started = time.perf_counter()
         try:
-            status, _ = raw_exchange(port, HEALTH)
+            status, _ = raw_exchange(port, next(questions))
         except OSError as error:
             status = error
         waited.append(time.perf_counter() - started)
