@@ -97,7 +97,7 @@ def test_a_report_of_own_methods_needs_no_registration(source, tmp_path, capsys)
     merged = f"{tmp_path / 'a'},{tmp_path / 'b'}"
     assert reproduce(out=tmp_path / "all", merge=merged, report_only=True) == 0
     printed = capsys.readouterr().out
-    assert "My own" in printed and "P@1, percent" in printed and "PSP@5, percent" in printed
+    assert "My own" in printed and "small, percent" in printed and "P@1" in printed and "PSP@5" in printed
     assert "1 of the 3 folds of a cross-validation" in (tmp_path / "all" / "report.html").read_text()
     assert "My own" in (tmp_path / "all" / "tables" / "results-p-5.md").read_text()
     assert reproduce(out=tmp_path / "all", report_only=True, methods="own") == 0
