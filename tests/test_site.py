@@ -1,7 +1,9 @@
 """The documents hold together: internal links lead somewhere, public names have a page, commands have their options."""
 
 import ast
+import json
 import re
+import shlex
 import unicodedata
 from functools import cache
 from pathlib import Path
@@ -99,3 +101,27 @@ def test_command_lines_of_the_documents_have_options_that_exist(sldl):
         or not set(re.findall(r"(?<!\S)--[a-z][a-z-]*", rest)) <= options[command] | {"--help", "--debug"}
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide/start.md"])
+def test_the_first_session_in_a_shell_runs(page, sldl, tmp_path, monkeypatch):
+    """The commands as a newcomer reads them, from a file of texts to labels of new ones, but the service."""
+    monkeypatch.chdir(tmp_path)
+    posts = [
+        ("clouds over the gray sea", ["cloud", "sea"]),
+        ("a cat on a mat", ["cat"]),
+        ("cats and dogs", ["cat", "dog"]),
+    ]
+    lines = [
+        json.dumps({"text": f"{text} {number}", "labels": labels}) for number in range(20) for text, labels in posts
+    ]
+    for name in ("all.jsonl", "all-posts.jsonl", "new.jsonl"):
+        Path(name).write_text("\n".join(lines) + "\n")
+    blocks = "".join(block for _, block in FENCE.findall((ROOT / page).read_text(encoding="utf-8")))
+    commands = [shlex.split(line, comments=True) for line in re.findall(r"^\$ sldl (.*)$", blocks, re.MULTILINE)]
+    assert [words[0] for words in commands][:3] == ["split", "fit", "evaluate"] and commands[-1][0] == "serve"
+    for words in commands[:-1]:
+        outcome = sldl(*words)
+        assert outcome.code == 0, outcome
+    found = Path("labels.csv").read_text().splitlines()
+    assert len(found) > len(lines) and "cloud" in found[1] + found[2]

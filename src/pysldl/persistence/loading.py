@@ -56,7 +56,7 @@ def read_model(
         where = {name: folder / name for name in manifest.files}
         if arrays is not None:
             where[ARRAYS] = arrays
-        _check_files(where, manifest, verify=verify)
+        _check_files(folder, where, manifest, verify=verify)
         return _build(folder, where, decoder, manifest.tree, mapped=mmap)
 
     return read_current(path, load)
@@ -91,11 +91,11 @@ def _manifest(folder: Path, *, verify: bool) -> Manifest:
     return parse_manifest(folder, raw, verify=verify)
 
 
-def _check_files(where: dict[str, Path], manifest: Manifest, *, verify: bool) -> None:
+def _check_files(folder: Path, where: dict[str, Path], manifest: Manifest, *, verify: bool) -> None:
     for name, record in manifest.files.items():
-        path = where[name]
+        path = folder / name  # the sealed copy has no name that tells a person anything
         try:
-            with open_regular(path) as stream:
+            with open_regular(where[name]) as stream:
                 size = os.fstat(stream.fileno()).st_size
                 if size != record.bytes:
                     raise ModelFormatError(f"{path}: has {size} bytes instead of {record.bytes}: the model is damaged.")
