@@ -164,8 +164,8 @@ def clear_errors(client: Any, stage: str) -> Iterator[None]:
         yield
     except KilledWorker as error:
         raise ClusterError(
-            f"{stage}: workers were lost again and again at the same task. Most often they are out of memory: use "
-            "fewer workers with more memory each, or smaller parts."
+            f"{stage}: workers were lost again and again at this task or one beside it. Most often they are out of "
+            "memory: use fewer workers with more memory each, or smaller parts."
         ) from error
     except MemoryError as error:
         if isinstance(error, SLDLError):
