@@ -115,6 +115,8 @@ TREES: dict[str, Callable[[dict[str, Any]], None]] = {
     "an index that is none": set_state("index_", None),
     "a decoder that is none": lambda tree: tree["state"].update(decoder_=3),
     "no decoder": lambda tree: tree["state"].pop("decoder_"),
+    "no means of the features": lambda tree: tree["state"].pop("feature_means_"),
+    "no reranker": lambda tree: tree["state"].pop("reranker_"),
     "no calibration": lambda tree: tree["state"].pop("calibration_"),
     "other features": lambda tree: tree["state"].update(n_features_in_=41),
     "another class": lambda tree: tree["state"].update(decoder_=tree["state"]["ranker_"]),
@@ -126,6 +128,18 @@ TREES: dict[str, Callable[[dict[str, Any]], None]] = {
 def test_a_forged_tree_is_refused(case: str, verify: bool, version: Path) -> None:
     edit(version, lambda content: TREES[case](content["model"]))
     refused(version, "can build|can answer|other arrays", verify=verify)
+
+
+@VERIFY
+def test_a_decoder_of_codes_needs_a_mapping(verify: bool, tmp_path: Path) -> None:
+    from pysldl.embedding import RandomLabelEmbedding
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.random((40, 5)), np.eye(4, dtype=int)[np.arange(40) % 4]
+    save_model(SLDLClassifier(RandomLabelEmbedding(2), random_state=0).fit(X, Y), tmp_path / "model")
+    version = current_version(tmp_path / "model")
+    edit(version, lambda content: content["model"]["state"].update(mapping_=None))
+    refused(version, "works on codes, but no mapping", verify=verify)
 
 
 @pytest.mark.parametrize(

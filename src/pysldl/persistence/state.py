@@ -303,7 +303,18 @@ def _check_blend(model: Any, sizes: Sizes) -> None:
 
 
 def _check_classifier(model: Any, sizes: Sizes) -> None:
-    """The terms of a vectorizer are the features, but for those that were given as vectors."""
+    """Decoders of codes have a mapping, those of features none; the terms of a vectorizer are the sparse features."""
+    kind = getattr(model.decoder_, "input_kind", None)
+    has_mapping = vars(model).get("mapping_") is not None
+    has_codes = has_mapping or sizes.get("dense", 0) > 0  # dense vectors beside the features stand in for them
+    if (
+        (kind == "codes" and not has_mapping)
+        or (kind == "both" and not has_codes)
+        or (kind == "features" and has_mapping)
+    ):
+        raise ModelFormatError(
+            f"the decoder works on {kind}, but {'a' if has_mapping else 'no'} mapping comes before it."
+        )
     vectorizer = vars(model).get("vectorizer_")
     terms = getattr(vectorizer, "vocabulary_", None)
     n_terms = sizes.get("features", 0) - sizes.get("dense", 0)
@@ -461,15 +472,7 @@ TABLE: dict[str, dict[str, Any]] = {
 }
 MAY_BE_ABSENT = {
     *("n_dense_", "feature_names_in_", "feature_idf_", "training_features_", "training_labels_", "training_excerpts_"),
-    *(
-        "label_ids_",
-        "label_targets_",
-        "vocabulary_",
-        "feature_means_",
-        "feature_scales_",
-        "reranker_",
-        "normal_equations_",
-    ),
+    *("label_ids_", "label_targets_", "vocabulary_", "normal_equations_"),
 }
 MORE = {
     "SLDLClassifier": _check_classifier,
