@@ -115,6 +115,9 @@ TREES: dict[str, Callable[[dict[str, Any]], None]] = {
     "an index that is none": set_state("index_", None),
     "a decoder that is none": lambda tree: tree["state"].update(decoder_=3),
     "no decoder": lambda tree: tree["state"].pop("decoder_"),
+    "counts of terms that are none": lambda tree: tree["state"]["decoder_"]["state"]["index_"]["state"].update(
+        term_counts_=True
+    ),
     "no means of the features": lambda tree: tree["state"].pop("feature_means_"),
     "no reranker": lambda tree: tree["state"].pop("reranker_"),
     "no calibration": lambda tree: tree["state"].pop("calibration_"),
@@ -130,16 +133,30 @@ def test_a_forged_tree_is_refused(case: str, verify: bool, version: Path) -> Non
     refused(version, "can build|can answer|other arrays", verify=verify)
 
 
+def one_number(state: dict[str, Any]) -> None:
+    state["mapping_"]["state"]["one_dimensional_"] = True
+
+
 @VERIFY
-def test_a_decoder_of_codes_needs_a_mapping(verify: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda state: state.update(mapping_=None), "works on codes, but no mapping"),
+        (one_number, "decoders take vectors"),
+    ],
+    ids=["no mapping", "a number a row"],
+)
+def test_a_decoder_of_codes_needs_a_mapping(
+    change: Callable[[dict[str, Any]], None], said: str, verify: bool, tmp_path: Path
+) -> None:
     from pysldl.embedding import RandomLabelEmbedding
 
     rng = np.random.default_rng(0)
     X, Y = rng.random((40, 5)), np.eye(4, dtype=int)[np.arange(40) % 4]
     save_model(SLDLClassifier(RandomLabelEmbedding(2), random_state=0).fit(X, Y), tmp_path / "model")
     version = current_version(tmp_path / "model")
-    edit(version, lambda content: content["model"]["state"].update(mapping_=None))
-    refused(version, "works on codes, but no mapping", verify=verify)
+    edit(version, lambda content: change(content["model"]["state"]))
+    refused(version, said, verify=verify)
 
 
 @pytest.mark.parametrize(

@@ -304,8 +304,12 @@ def _check_blend(model: Any, sizes: Sizes) -> None:
 
 def _check_classifier(model: Any, sizes: Sizes) -> None:
     """Decoders of codes have a mapping, those of features none; the terms of a vectorizer are the sparse features."""
-    kind = getattr(model.decoder_, "input_kind", None)
-    has_mapping = vars(model).get("mapping_") is not None
+    kind, mapping = getattr(model.decoder_, "input_kind", None), vars(model).get("mapping_")
+    has_mapping = mapping is not None
+    if getattr(mapping, "one_dimensional_", False):
+        raise ModelFormatError("the mapping gives a number for each row, but decoders take vectors.")
+    if sizes.get("named", 0) > sizes.get("labels", 0):
+        raise ModelFormatError(f"there are {sizes['named']} rates of names for {sizes.get('labels', 0)} labels.")
     has_codes = has_mapping or sizes.get("dense", 0) > 0  # dense vectors beside the features stand in for them
     if (
         (kind == "codes" and not has_mapping)
@@ -349,6 +353,8 @@ _CLASSIFIER = {
     "vocabulary_": Optional(Stage(("Vocabulary",))),
     "label_ids_": Optional(Names(("labels",))),
     "label_targets_": Optional(_a("labels", dtypes=_INDEX, low=-1, below="labels")),
+    "name_rates_": Optional(_a("named", low=0)),
+    "mean_name_rate_": Number(0, LARGEST),
     "calibration_": Optional(Stage(("ScoreCalibration",))),
 }
 _STAGED = _CLASSIFIER | {
@@ -436,6 +442,8 @@ TABLE: dict[str, dict[str, Any]] = {
     "FaissIndex": {"vectors_": _a("rows", "latent", dtypes=("float32",)), "effort_": _COUNT, "recall_": _SHARE},
     "InvertedIndex": {
         "postings_": Matrix(("columns", "rows")),
+        "term_counts_": Optional(_a("columns", dtypes=_INDEX, low=0)),
+        "max_postings": Number(1, MOST_ITEMS, whole=True),
         "n_terms": Number(1, MOST_ITEMS, whole=True),
         "index_terms": Optional(Number(1, MOST_ITEMS, whole=True)),
     },
@@ -472,7 +480,8 @@ TABLE: dict[str, dict[str, Any]] = {
 }
 MAY_BE_ABSENT = {
     *("n_dense_", "feature_names_in_", "feature_idf_", "training_features_", "training_labels_", "training_excerpts_"),
-    *("label_ids_", "label_targets_", "vocabulary_", "normal_equations_"),
+    *("label_ids_", "label_targets_", "vocabulary_", "name_rates_", "mean_name_rate_", "normal_equations_"),
+    "term_counts_",
 }
 MORE = {
     "SLDLClassifier": _check_classifier,
