@@ -39,25 +39,6 @@ def test_without_a_limit_that_bites_products_are_those_of_all_terms(rows):
     np.testing.assert_allclose(products, np.take_along_axis(dense, found.astype(np.int64), axis=1), rtol=1e-3)
 
 
-@pytest.mark.parametrize("max_postings", [100, 400, 1 << 14])
-def test_the_best_of_parts_are_the_best_of_all(rows, max_postings):
-    """What a part looks up depends on the rows of all parts, so merging what they find changes nothing."""
-    k, own = 10, np.arange(600)
-    whole = InvertedIndex(20, index_terms=8, max_postings=max_postings).fit(rows)
-    expected = whole.nearest(rows, k, exclude=own)
-    parts = []
-    for start in range(0, 600, 150):
-        part = InvertedIndex(20, index_terms=8, max_postings=max_postings).fit(rows[start : start + 150])
-        part.term_counts_ = np.diff(whole.postings_.indptr)
-        inside = (own >= start) & (own < start + 150)
-        found, products = part.nearest(rows, k, exclude=np.where(inside, own - start, -1))
-        parts.append((np.where(found < 0, -1, found + start), products))
-    found, products = (np.hstack(side) for side in zip(*parts, strict=True))
-    order = np.lexsort((np.where(found < 0, 600, found), -products), axis=1)[:, :k]
-    np.testing.assert_array_equal(np.take_along_axis(products, order, axis=1), expected[1])
-    np.testing.assert_array_equal(np.take_along_axis(found, order, axis=1), expected[0])
-
-
 def test_a_query_of_frequent_terms_only_still_finds_rows(rows):
     frequent = sparse.csr_array(([1.0], ([0], [0])), shape=(1, 50), dtype=np.float32)
     assert (InvertedIndex(max_postings=1).fit(rows).nearest(frequent, 5)[0] >= 0).all()

@@ -1,5 +1,6 @@
 """A folder whose checksums were computed anew after it was changed: refused before a compiled loop sees an array."""
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -115,8 +116,8 @@ TREES: dict[str, Callable[[dict[str, Any]], None]] = {
     "an index that is none": set_state("index_", None),
     "a decoder that is none": lambda tree: tree["state"].update(decoder_=3),
     "no decoder": lambda tree: tree["state"].pop("decoder_"),
-    "counts of terms that are none": lambda tree: tree["state"]["decoder_"]["state"]["index_"]["state"].update(
-        term_counts_=True
+    "a limit of postings that is none": lambda tree: tree["state"]["decoder_"]["state"]["index_"]["params"].update(
+        max_postings="many"
     ),
     "no means of the features": lambda tree: tree["state"].pop("feature_means_"),
     "no reranker": lambda tree: tree["state"].pop("reranker_"),
@@ -215,3 +216,11 @@ def test_a_parameter_that_is_not_there_has_its_default_in_the_predicting_half_to
     rows = sparse.csr_array(np.eye(3, 40, dtype=np.float32))
     answers = [load(version).predict_topk(rows, 3)[0] for load in (load_model, load_predictor)]
     np.testing.assert_array_equal(*answers)
+
+
+def test_a_limit_of_postings_may_be_very_large(ranked: SLDLClassifier, tmp_path: Path) -> None:
+    """Few features of many rows have a limit of their product, which is beyond 32 bits."""
+    model = copy.deepcopy(ranked)
+    model.decoder_.index_.max_postings = 2**40
+    save_model(model, tmp_path / "large")
+    assert load_model(tmp_path / "large").decoder_.index_.max_postings == 2**40

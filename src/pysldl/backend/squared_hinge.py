@@ -1,8 +1,7 @@
 """One linear classifier a label, each on a few rows of its own: dual coordinate descent for the squared hinge.
 
 The NumPy and the numba form take the same steps in the same order and add up in the same order, so that they end at
-the same weights, to the last bit. The kernels for GPUs visit the rows in
-another order and stop by the same rule.
+the same weights, to the last bit. The kernels for GPUs visit the rows in another order and stop by the same rule.
 """
 
 import warnings

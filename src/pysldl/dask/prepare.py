@@ -13,7 +13,7 @@ from pysldl._utils.names import name_array
 from pysldl.dask.cluster import clear_errors
 from pysldl.dask.parts import Block, LazyBlock, named_errors
 from pysldl.dask.transport import Packed, pack, unpack
-from pysldl.dask.workspace import DaskWorkspace, gather, unpacked
+from pysldl.dask.workspace import DaskWorkspace, gather, same, unpacked
 from pysldl.estimator.base import TrainingRows
 from pysldl.exceptions import DataError
 from pysldl.persistence.vectorizers import is_vectorizer, restore_vectorizer
@@ -133,14 +133,10 @@ def _submit(
     from dask import delayed
 
     client = workspace.client
-    shared = [client.submit(_same, argument, pure=False) if argument is not None else None for argument in arguments]
+    shared = [client.submit(same, argument, pure=False) if argument is not None else None for argument in arguments]
     call = delayed(function, pure=False)
     futures: list[Any] = client.compute([call(block.rows, *shared) for block in blocks], optimize_graph=True)
     return futures
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _run_block(block: Block, function: Callable[..., Any], payload: Packed, token: str, folder: str) -> Packed:

@@ -15,7 +15,7 @@ from pysldl.dask.cluster import clear_errors, n_workers, watching_workers
 from pysldl.dask.transport import Packed, new_array, pack, release_pages, unpack
 from pysldl.exceptions import ClusterError
 
-__all__ = ["DaskWorkspace", "gather", "release_when_large", "unpacked"]
+__all__ = ["DaskWorkspace", "gather", "release_when_large", "same", "unpacked"]
 
 SHARDS_PER_WORKER = 4
 MOST_RESIDENT = 0.5  # of a worker's budget, before it gives mapped pages back
@@ -53,7 +53,7 @@ class DaskWorkspace(Workspace):
         token = f"{stage}-{secrets.token_hex(8)}"
         with clear_errors(self.client, stage):
             # A task of its own, and not scattered: what is scattered is lost with the worker that has it.
-            payload = self.client.submit(_same, pack(shared, self.folder), key=f"pysldl-shared-{token}", pure=False)
+            payload = self.client.submit(same, pack(shared, self.folder), key=f"pysldl-shared-{token}", pure=False)
             futures = [
                 self.client.submit(
                     _run, function, part, payload, token, self.folder, key=f"pysldl-{token}-{number}", pure=False
@@ -116,7 +116,8 @@ def unpacked(token: str, payload: Packed) -> Any:
     return found
 
 
-def _same(value: T) -> T:
+def same(value: T) -> T:
+    """The value as it is: a task that makes it anew where the worker that had it was lost."""
     return value
 
 

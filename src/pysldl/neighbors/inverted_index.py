@@ -39,9 +39,6 @@ class InvertedIndex(LightEstimator):
     ----------
     postings_ : csr_array of shape (n_features, n_rows), float32
         The indexed rows, transposed; values are rounded to half precision, in which they are stored.
-    term_counts_ : ndarray of shape (n_features,) or None
-        Postings of every term where these rows are a part of more: the rows of all parts count, so that each part
-        looks up the same terms. None: those of ``postings_``.
 
     Examples
     --------
@@ -50,9 +47,8 @@ class InvertedIndex(LightEstimator):
     (array([[ 0, -1]], dtype=int32), array([[0.75, 0.  ]], dtype=float32))
     """
 
-    _saved_state = ("postings_", "term_counts_")
+    _saved_state = ("postings_",)
     postings_: Any
-    term_counts_: NDArray[np.integer] | None = None
 
     def __init__(self, n_terms: int = 20, *, index_terms: int | None = None, max_postings: int = MAX_POSTINGS) -> None:
         self.n_terms = n_terms
@@ -64,7 +60,6 @@ class InvertedIndex(LightEstimator):
         if current_workspace().n_shards > 1:
             return self.fit_parts(row_parts(X.shape[0], ROWS_AT_ONCE), _some_rows, X)
         self.postings_ = self._postings_of(X)
-        self.term_counts_ = None
         return self
 
     def fit_parts(self, parts: Sequence[Any], rows_of: Callable[..., sparse.csr_array], *shared: Any) -> Self:
@@ -82,7 +77,6 @@ class InvertedIndex(LightEstimator):
         workspace = current_workspace()
         blocks = workspace.map("indexing", _made_postings, parts, self, rows_of, *shared)
         self.postings_ = _joined_postings(workspace, blocks)
-        self.term_counts_ = None
         return self
 
     def extend(self, X: Any) -> Self:
@@ -115,8 +109,8 @@ class InvertedIndex(LightEstimator):
         return sparse.csr_array((query.data[kept], query.indices[kept], indptr), shape=query.shape)
 
     def _counts(self, terms: NDArray[np.integer]) -> NDArray[np.integer]:
-        indptr, known = self.postings_.indptr, self.term_counts_
-        return np.asarray(indptr[terms + 1] - indptr[terms] if known is None else known[terms])
+        indptr = self.postings_.indptr
+        return np.asarray(indptr[terms + 1] - indptr[terms])
 
     def _postings_of(self, X: Any) -> sparse.csr_array:
         postings = self._transposed(X)

@@ -442,8 +442,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "FaissIndex": {"vectors_": _a("rows", "latent", dtypes=("float32",)), "effort_": _COUNT, "recall_": _SHARE},
     "InvertedIndex": {
         "postings_": Matrix(("columns", "rows")),
-        "term_counts_": Optional(_a("columns", dtypes=_INDEX, low=0)),
-        "max_postings": Number(1, MOST_ITEMS, whole=True),
+        "max_postings": Number(1, LARGEST, whole=True),
         "n_terms": Number(1, MOST_ITEMS, whole=True),
         "index_terms": Optional(Number(1, MOST_ITEMS, whole=True)),
     },
@@ -481,7 +480,6 @@ TABLE: dict[str, dict[str, Any]] = {
 MAY_BE_ABSENT = {
     *("n_dense_", "feature_names_in_", "feature_idf_", "training_features_", "training_labels_", "training_excerpts_"),
     *("label_ids_", "label_targets_", "vocabulary_", "name_rates_", "mean_name_rate_", "normal_equations_"),
-    "term_counts_",
 }
 MORE = {
     "SLDLClassifier": _check_classifier,
