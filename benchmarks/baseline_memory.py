@@ -58,7 +58,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     from pysldl.baselines import BASELINES
     from pysldl.baselines.torch_training.dense_batches import DenseBatches
     from pysldl.datasets import load_dataset
-    from pysldl.experiments.run.memory_usage import peak_mb
+    from pysldl.experiments.run.environment import peak_mb
     from pysldl.experiments.run.protocol import Protocol
 
     (method,), (times,) = options.methods, options.times

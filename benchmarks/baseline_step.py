@@ -38,7 +38,7 @@ def step_seconds(method: str, n_labels: int, n_steps: int, half: bool) -> float:
     from scipy import sparse
 
     from pysldl.baselines import BASELINES
-    from pysldl.experiments.run.single_thread import one_thread
+    from pysldl.experiments.run.environment import one_thread
 
     rng = np.random.default_rng(0)
     X = rng.random((BATCH, N_FEATURES), dtype=np.float32)

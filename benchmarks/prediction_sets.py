@@ -16,7 +16,7 @@ from data import add_data_options, open_dataset
 from pysldl import make_sldl
 from pysldl.datasets import Dataset, stratified_split
 from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.metrics.hits import hits_of
+from pysldl.metrics.ranking import hits_of
 from records import add_record_option, write_rows
 
 SETS = (

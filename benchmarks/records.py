@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pysldl.experiments.csv_files import read_csv, write_csv
+from pysldl.datasets.tables import read_csv, write_csv
 from pysldl.experiments.run.environment import environment as run_environment
 
 __all__ = ["ENVIRONMENT", "RESULTS", "add_record_option", "environment", "flat", "read_rows", "write_rows"]

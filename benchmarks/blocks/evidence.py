@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pysldl.experiments.csv_files import read_csv
+from pysldl.datasets.tables import read_csv
 from pysldl.experiments.run.archive import Archive
 from pysldl.experiments.run.protocol import Protocol
 from pysldl.experiments.stats.published import read_published

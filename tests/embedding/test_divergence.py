@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pysldl.backend.ranking_hinge import ranking_hinge
 from pysldl.embedding.divergence import (
     Gaussians,
     js_backward,
@@ -13,7 +14,6 @@ from pysldl.embedding.divergence import (
     kl_of_pairs,
 )
 from pysldl.embedding.label_graph import rank_labels
-from pysldl.embedding.ranking_loss import ConsecutiveHinge
 from pysldl.embedding.vector import squared_error
 
 
@@ -80,11 +80,14 @@ def test_gradients_of_a_weighted_sum(gaussians, forward, backward):
     np.testing.assert_allclose(by_log_var, numerical_gradient(lambda s: np.sum(G * forward(mu, s)), log_var), atol=1e-6)
 
 
-@pytest.mark.parametrize("related_closer", [True, False])
-def test_gradient_of_the_whole_ranking_loss(gaussians, related_closer):
+@pytest.mark.parametrize("sign", [1, -1])
+def test_gradient_of_the_whole_ranking_loss(gaussians, sign):
     mu, log_var = gaussians
     ranking = rank_labels(np.random.default_rng(2).random((6, 6)))
-    hinge = ConsecutiveHinge(ranking, margin=0.1, related_closer=related_closer)
+
+    def hinge(D):
+        return ranking_hinge(D, ranking, 0.1, sign)
+
     _, G = hinge(kl_divergence(mu, log_var))
     by_mu, by_log_var = kl_backward(G, Gaussians.of(mu, log_var))
     np.testing.assert_allclose(by_mu, numerical_gradient(lambda m: hinge(kl_divergence(m, log_var))[0], mu), atol=1e-6)
@@ -93,13 +96,25 @@ def test_gradient_of_the_whole_ranking_loss(gaussians, related_closer):
     )
 
 
+def test_the_derivative_of_the_hinge_is_that_of_the_loss_in_either_memory_order():
+    rng = np.random.default_rng(0)
+    D = rng.random((5, 5))
+    ranking = np.stack([np.delete(rng.permutation(5), 0) for _ in range(5)]).astype(np.int32)
+    for layout in (np.ascontiguousarray, np.asfortranarray):
+        loss, G = ranking_hinge(layout(D), ranking, 0.1)
+        for i, j in np.ndindex(5, 5):
+            moved = D.copy()
+            moved[i, j] += 1e-6
+            assert abs((ranking_hinge(layout(moved), ranking, 0.1)[0] - loss) / 1e-6 - G[i, j]) < 1e-4
+
+
 def test_hinge_equals_equation_7_one_term_at_a_time(gaussians):
     D = kl_divergence(*gaussians)
     ranking = rank_labels(np.random.default_rng(3).random((6, 6)))
     expected = sum(
         max(0.0, D[i, row[j]] - D[i, row[j + 1]] + 0.1) for i, row in enumerate(ranking) for j in range(len(row) - 1)
     )
-    assert ConsecutiveHinge(ranking, 0.1)(D)[0] == pytest.approx(expected)
+    assert ranking_hinge(D, ranking, 0.1)[0] == pytest.approx(expected)
 
 
 def test_gradient_of_the_squared_error():

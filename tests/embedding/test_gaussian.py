@@ -89,3 +89,9 @@ def test_vectors_with_a_source_and_a_target_fit_the_directed_walk_better(world):
         for directed in (True, False)
     )
     assert directed.losses_[-1] < symmetric.losses_[-1]
+
+
+def test_the_authors_objective_descends():
+    Y = (np.random.default_rng(1).random((80, 12)) < 0.3).astype(float)
+    embedding = GaussianLabelEmbedding(4, objective="official", n_steps=30, tol=None, random_state=0).fit(Y)
+    assert embedding.losses_[-1] < 0.8 * embedding.losses_[0]

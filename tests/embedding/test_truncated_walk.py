@@ -7,12 +7,12 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
+from pysldl.backend.ranking_hinge import ranking_hinge
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.embedding import GaussianLabelEmbedding, VectorLabelEmbedding
 from pysldl.embedding.divergence import Gaussians, js_backward, js_divergence, kl_backward, kl_divergence
 from pysldl.embedding.label_graph import DENSE_LABELS, choose_graph, cooccurrence, rank_labels, transfer_matrix
 from pysldl.embedding.minibatch import ranking_gradient
-from pysldl.embedding.ranking_loss import ConsecutiveHinge
 from pysldl.embedding.truncated_walk import TruncatedRanking, truncated_walk
 from pysldl.embedding.vector import sparse_squared_error, squared_error
 from pysldl.exceptions import DataError, MemoryLimitError
@@ -63,7 +63,7 @@ def test_loss_and_gradient_are_the_dense_ones(graph, divergence):
     forward, backward = {"kl": (kl_divergence, kl_backward), "js": (js_divergence, js_backward)}[divergence]
     n_labels = graph.shape[0]
     mu, log_var = np.random.default_rng(0).normal(size=(2, n_labels, 4))
-    dense_loss, G = ConsecutiveHinge(rank_labels(transfer_matrix(graph)), margin=0.1)(forward(mu, log_var))
+    dense_loss, G = ranking_hinge(forward(mu, log_var), rank_labels(transfer_matrix(graph)), 0.1)
     dense_loss /= n_labels
     anchors = np.arange(n_labels)
     listed = rank_labels(transfer_matrix(graph))

@@ -10,7 +10,7 @@ from pysldl.baselines import FeatureNeighbors
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import DataError
 from pysldl.persistence import current_version, load_predictor
-from pysldl.preprocessing.dense_columns import as_dense_rows
+from pysldl.preprocessing.features import as_dense_rows
 
 N_ROWS, N_LABELS, WIDTH = 240, 6, 8
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.experiments.run.single_thread import one_thread
+from pysldl.experiments.run.environment import one_thread
 from pysldl.mapping import RidgeMapping
-from pysldl.mapping.solvers import choose_solver, solver_seconds
+from pysldl.mapping.ridge import choose_solver, solver_seconds
 
 
 def test_the_factor_for_few_features_and_iteration_for_many():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.metrics.hits import hits_of
+from pysldl.metrics.ranking import hits_of
 from pysldl.metrics.reliability import by_frequency, reliability, reliability_report
 
 Y = sparse.csr_array(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0]], dtype=np.float32))

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from pysldl import SLDLClassifier, load_model
-from pysldl._utils.names import name_array
 from pysldl.datasets import Dataset, read_npz, write_npz
 from pysldl.decoding import NeighborDecoder
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.persistence import save_model
+from pysldl.preprocessing.labels import name_array
 
 LONG = "x" * 100_000
 

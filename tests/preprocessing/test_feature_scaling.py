@@ -9,7 +9,7 @@ from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.exceptions import MemoryLimitError
 from pysldl.metrics import evaluate
 from pysldl.persistence import load_model, load_predictor
-from pysldl.preprocessing.scaling import column_scales, is_mostly_dense, standardized
+from pysldl.preprocessing.features import column_scales, is_mostly_dense, standardized
 from pysldl.ranking import LinearRanker
 
 

@@ -1,11 +1,11 @@
-"""The hinge over consecutive labels of all rankings: the loop of Eq. 7."""
+"""The hinge over consecutive labels of rankings (Eq. 7): of all labels for every anchor, and of short lists."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pysldl.backend.dispatch import primitive
 
-__all__ = ["ranking_hinge"]
+__all__ = ["consecutive_violations", "ranking_hinge"]
 
 
 @primitive(numba=True, torch="tensors")
@@ -47,3 +47,20 @@ def ranking_hinge(
     np.greater(violation, 0.0, out=active[:, 1:-1], casting="unsafe")
     np.put_along_axis(G, ranking, sign * (active[:, 1:] - active[:, :-1]), axis=1)
     return float(violation.sum()), G
+
+
+def consecutive_violations(
+    ranked: NDArray[np.floating], margin: float, there: NDArray[np.bool_]
+) -> tuple[float, NDArray[np.int8]]:
+    """The hinge of short lists, and its derivative by their divergences: 1, 0 or -1, as int8.
+
+    ``ranked``, of shape (n_anchors, n_ranked), holds the divergences of each anchor to its labels, most related first;
+    ``there``, of the same shape, is False behind the end of a shorter list.
+    """
+    violation = ranked[:, :-1] - ranked[:, 1:]
+    violation += ranked.dtype.type(margin)
+    np.maximum(violation, 0, out=violation)
+    violation *= there[:, 1:]
+    active = np.zeros((ranked.shape[0], ranked.shape[1] + 1), dtype=np.int8)
+    np.greater(violation, 0, out=active[:, 1:-1], casting="unsafe")
+    return float(violation.sum(dtype=np.float64)), active[:, 1:] - active[:, :-1]

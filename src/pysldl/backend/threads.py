@@ -21,6 +21,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 __all__ = [
     "at_most_threads",
+    "concatenate_parts",
     "fixed_order_blas",
     "matmul",
     "n_threads",
@@ -133,6 +134,14 @@ def parallel_for(loop: Callable[..., R], n: int, *arguments: Any) -> list[R]:
     """
     n_parts = max(1, min(PARTS_PER_THREAD * n_threads(), n // SMALLEST_PART))
     return parallel_map(lambda part: loop(n * part // n_parts, n * (part + 1) // n_parts, *arguments), range(n_parts))
+
+
+def concatenate_parts(
+    loop: Callable[..., tuple[Any, Any]], n: int, *arguments: Any
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The two arrays of a compiled loop over ``n`` rows, of all its parts (:func:`parallel_for`) together."""
+    first, second = zip(*parallel_for(loop, n, *arguments), strict=True)
+    return np.concatenate(first), np.concatenate(second)
 
 
 def matmul(A: NDArray[Any], B: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:

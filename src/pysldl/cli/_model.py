@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.names import name_array
 from pysldl.cli._input import STANDARD_INPUT, Reading, choose_rows, local_file, read_data
 from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError
 from pysldl.persistence import Manifest, load_model, read_current, read_manifest
+from pysldl.preprocessing.labels import name_array
 
 __all__ = ["Features", "Model", "Truth", "UnlabeledRows", "Unseen", "open_model", "read_unlabeled"]
 

@@ -206,7 +206,6 @@ def _check_target(model: Path, overwrite: bool) -> None:
 
 def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_limit: str | None) -> Any:
     from pysldl._utils.memory import parse_bytes
-    from pysldl.cli._methods import make_method
     from pysldl.estimator.settings import parse_settings, with_settings
     from pysldl.persistence.vectorizers import is_vectorizer, parts_of_vectorizer
     from pysldl.preprocessing.text import default_vectorizer
@@ -221,7 +220,7 @@ def _make(preset: str, settings: list[str], from_texts: bool, seed: int, memory_
     if from_texts:
         given = any(name.startswith("vectorizer__") for name in wanted)
         fixed["vectorizer"] = default_vectorizer() if given else "auto"
-    made = with_settings(make_method(preset, fixed), wanted, "--set")
+    made = with_settings(_make_method(preset, fixed), wanted, "--set")
     if is_vectorizer(vectorizer := getattr(made, "vectorizer", None)):
         parts_of_vectorizer(vectorizer, "vectorizer")  # refuses before the work what could not be saved after it
     return made
@@ -279,3 +278,19 @@ def _learned(classifier: Any) -> dict[str, Any]:
     if hasattr(classifier, "best_epoch_"):
         found["epochs"], found["best_epoch"] = classifier.n_epochs_, classifier.best_epoch_
     return found
+
+
+def _make_method(name: str, usual: dict[str, Any]) -> Any:
+    """A classifier by the name of a preset or of any other method; ``usual`` is set where it has such parameters."""
+    from pysldl._utils.suggestions import did_you_mean
+    from pysldl.baselines.registry import BASELINES, CONTROLS, METHODS, PRESET_METHODS
+
+    known = {**METHODS, **PRESET_METHODS}
+    if name not in known:
+        all_names = (
+            f"SLDL: {', '.join(PRESET_METHODS)}; baselines: {', '.join(BASELINES)}; controls: {', '.join(CONTROLS)}."
+        )
+        raise DataError(f"--preset: there is no {name!r}; {did_you_mean(name, list(known)) or all_names}")
+    classifier = known[name]()
+    present = classifier.get_params()
+    return classifier.set_params(**{key: value for key, value in usual.items() if key in present})

@@ -223,8 +223,7 @@ def _results(
 ) -> "tuple[Archive, list[str], list[Failure]]":
     """The results to show, read or measured now; data sets without a local copy; and what failed."""
     from pysldl.experiments.run.archive import Archive
-    from pysldl.experiments.run.merge import merge_folders
-    from pysldl.experiments.run.run_folder import open_run
+    from pysldl.experiments.run.run_folder import merge_folders, open_run
 
     if report.from_export is None and not report.report_only:
         run, absent = _run(out, experiment)

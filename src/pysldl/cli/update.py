@@ -5,11 +5,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pysldl._utils.names import name_array
 from pysldl.cli._dask import Cluster, name_of_parts, open_parts
 from pysldl.cli._input import Data, Reading, choose_rows, parse_ranges, read_data
 from pysldl.cli._output import console, facts, print_json
 from pysldl.exceptions import DataError
+from pysldl.preprocessing.labels import name_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from pysldl._utils.names import name_array
 from pysldl.dask.cluster import require_dask
 from pysldl.dask.workspace import gather
 from pysldl.datasets.parquet import Columns, Part, list_parts, read_part
 from pysldl.exceptions import DataError, SLDLError
 from pysldl.preprocessing.frames import is_frame
-from pysldl.preprocessing.labels import as_rows_of_names, indicator_of_names
+from pysldl.preprocessing.labels import as_rows_of_names, indicator_of_names, name_array
 
 __all__ = ["Block", "LazyBlock", "Parts", "blocks_of", "labeled_rows", "named_errors", "read_in_order", "read_parts"]
 

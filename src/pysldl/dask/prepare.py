@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
-from pysldl._utils.names import name_array
 from pysldl.dask.cluster import clear_errors
 from pysldl.dask.parts import Block, LazyBlock, named_errors
 from pysldl.dask.transport import Packed, pack, unpack
@@ -23,6 +22,7 @@ from pysldl.preprocessing.labels import (
     as_rows_of_names,
     check_label_names,
     indicator_of_names,
+    name_array,
 )
 from pysldl.preprocessing.term_counts import TermCounts, count_terms, merge_term_counts, vocabulary_of_counts
 from pysldl.preprocessing.text import as_texts, default_vectorizer

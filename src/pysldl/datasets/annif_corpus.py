@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, stem
 from pysldl.datasets.tables import TableFormat, table_rows
 from pysldl.datasets.text import TextRows
 from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.preprocessing.labels import indicator_of_names
+from pysldl.preprocessing.labels import indicator_of_names, name_array
 
 __all__ = ["is_annif_corpus", "read_annif", "read_annif_texts"]
 

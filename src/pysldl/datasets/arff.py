@@ -16,10 +16,10 @@ from xml.etree import ElementTree
 import numpy as np
 from scipy.sparse import csr_array
 
-from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, require_file, stem
 from pysldl.exceptions import DataError
+from pysldl.preprocessing.labels import name_array
 
 __all__ = ["read_arff"]
 

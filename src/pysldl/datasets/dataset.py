@@ -9,9 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.preprocessing import normalize
 
-from pysldl._utils.names import name_array
 from pysldl.exceptions import DataError
-from pysldl.preprocessing.labels import as_indicator, check_label_names
+from pysldl.preprocessing.labels import as_indicator, check_label_names, name_array
 from pysldl.preprocessing.text import default_vectorizer
 
 __all__ = ["Dataset"]

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from pysldl._utils.files import open_atomic
-from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import check_unpacked, require_file, stem
 from pysldl.exceptions import DataError
+from pysldl.preprocessing.labels import name_array
 
 __all__ = ["read_npz", "write_npz"]
 

@@ -11,11 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from pysldl._utils.files import open_atomic
-from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import check_unpacked, require_file, stem
 from pysldl.exceptions import DataError, MissingDependencyError
-from pysldl.preprocessing.labels import indicator_of_names
+from pysldl.preprocessing.labels import indicator_of_names, name_array
 
 __all__ = [
     "ARROW_SUFFIXES",

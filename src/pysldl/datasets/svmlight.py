@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_binary, stem
 from pysldl.exceptions import DataError
-from pysldl.preprocessing.labels import indicator_of_names
+from pysldl.preprocessing.labels import indicator_of_names, name_array
 
 __all__ = ["read_svmlight", "value_fault"]
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.synthetic_vocabulary import Scene, endless_scenes, function_word, phrase
 from pysldl.exceptions import DataError
+from pysldl.preprocessing.labels import name_array
 
 __all__ = ["SyntheticDataset", "make_asymmetric_multilabel"]
 

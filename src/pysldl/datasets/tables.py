@@ -1,16 +1,19 @@
-"""Tables as text, CSV or TSV: rows by the names of their columns, each with its line, and errors that name it."""
+"""Tables as text, CSV or TSV: rows by the names of their columns, with their lines, for errors that name them."""
 
 import csv
+import io
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pysldl._utils.files import write_atomically
 from pysldl.datasets.files import open_text
 from pysldl.exceptions import DataError
 
-__all__ = ["TableFormat", "column_delimiter", "table_rows"]
+__all__ = ["TableFormat", "column_delimiter", "csv_text", "read_csv", "table_rows", "write_csv"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,41 @@ def table_rows(
                     )
         except csv.Error as error:
             raise DataError(f"{path}, line {lines.line_num}: is not CSV ({error}).") from error
+
+
+def read_csv(path: Path, required: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the line number and the cells, by column, of every row that is not blank.
+
+    Parameters
+    ----------
+    path : Path
+        UTF-8 text, which may be packed as ``.gz``.
+    required : sequence of str
+        Columns that the header must have.
+
+    Raises
+    ------
+    DataError
+        Naming the file, the line where there is one, and what is wrong there.
+    """
+    for line, row in table_rows(path, required):
+        cells = {name: cell.strip() for name, cell in row.items()}
+        if any(cells.values()):
+            yield line, cells
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as CSV text; a row may lack columns, which stay empty, and have others, which are left out."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write rows to a file atomically and return its path."""
+    return write_atomically(path, csv_text(columns, rows))
 
 
 def _check_columns(columns: Sequence[str], needed: Sequence[str], where: str, advice: str) -> None:

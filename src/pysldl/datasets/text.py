@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pysldl._utils.files import open_atomic
-from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_text, require_file, stem
 from pysldl.datasets.tables import TableFormat, column_delimiter, table_rows
 from pysldl.exceptions import DataError
-from pysldl.preprocessing.labels import indicator_of_names
+from pysldl.preprocessing.labels import indicator_of_names, name_array
 
 __all__ = [
     "TextRows",

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from pysldl._utils.files import open_atomic
-from pysldl._utils.names import name_array
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import open_binary, stem, unpack_limit
 from pysldl.datasets.svmlight import value_fault
 from pysldl.exceptions import DataError
+from pysldl.preprocessing.labels import name_array
 
 __all__ = ["is_xc_header", "read_xc", "write_xc"]
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.light_estimator import clone
-from pysldl._utils.validation import validate_parameters
+from pysldl._utils.light_estimator import clone, validate_parameters
 from pysldl.backend.topk import top_k
 from pysldl.decoding.base import TUNING_ROWS, Decoder, LatentEvidence, NeighborVote, codes_of
 from pysldl.decoding.joint import JointNeighborDecoder

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.validation import validate_parameters
+from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.dispatch import warn_no_numba
 from pysldl.backend.row_norms import dense_rows, unit_vectors
 from pysldl.decoding.base import TUNING_ROWS, LatentEvidence, label_prior, neighbors_to_ask

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.validation import validate_parameters
+from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
 from pysldl.backend.nearest import pair_products
 from pysldl.backend.row_norms import dense_rows, l2_normalize, unit_vectors

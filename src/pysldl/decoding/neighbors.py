@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.light_estimator import clone
-from pysldl._utils.validation import validate_parameters
+from pysldl._utils.light_estimator import clone, validate_parameters
 from pysldl.backend.topk import top_k_or_zero
 from pysldl.backend.voting import vote_top
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior

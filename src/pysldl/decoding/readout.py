@@ -8,7 +8,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.validation import validate_parameters
+from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.threads import matmul, single_threaded_blas
 from pysldl.decoding.base import Decoder, LatentEvidence
 

@@ -15,8 +15,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.progress import ProgressCallback
-from pysldl._utils.validation import validate_parameters
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.embedding.adam import DescentResult
 from pysldl.embedding.label_graph import Graph

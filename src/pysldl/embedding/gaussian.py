@@ -15,6 +15,7 @@ from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend import exact
 from pysldl.backend.device import to_device, to_host
+from pysldl.backend.ranking_hinge import ranking_hinge
 from pysldl.embedding.adam import Descent, DescentResult
 from pysldl.embedding.base import TrainedLabelEmbedding, assumed_pairs, normal_rows, seen_labels
 from pysldl.embedding.divergence import (
@@ -37,7 +38,6 @@ from pysldl.embedding.label_graph import (
     transfer_rows,
 )
 from pysldl.embedding.minibatch import BatchDescent
-from pysldl.embedding.ranking_loss import ConsecutiveHinge
 from pysldl.embedding.truncated_walk import TruncatedRanking, truncated_walk, walk_memory
 from pysldl.exceptions import DataError
 
@@ -348,20 +348,21 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
     def _loss(self, transfer: NDArray[np.float32]) -> Callable[..., tuple[float, list[NDArray[Any]]]]:
         """The ranking loss (Eq. 7) of means and log-variances, and its gradients."""
         official, symmetric = self.objective == "official", self.divergence == "js"
-        ranking = rank_labels(transfer, with_anchor=official)
-        hinge = ConsecutiveHinge(ranking, self.margin, related_closer=not official)
+        ranking = to_device(rank_labels(transfer, with_anchor=official))
         n_labels = len(ranking)
+        sign = -1 if official else 1  # the authors' code asks for the opposite order
         # Written over in every step: fresh memory would cost as much as a third of the arithmetic.
         D, G = (to_device(array) for array in (np.empty((n_labels, n_labels)), np.zeros((n_labels, n_labels))))
 
         def loss_of(mu: NDArray[Any], log_var: NDArray[Any]) -> tuple[float, list[NDArray[Any]]]:
             gaussians = Gaussians.of(mu, log_var)
             if not symmetric and not official:
-                loss, _ = hinge(half_cross_terms(gaussians, out=D), offset=kl_offset(gaussians), out=G)
+                cross, offset = half_cross_terms(gaussians, out=D), kl_offset(gaussians)
+                loss, _ = ranking_hinge(cross, ranking, self.margin, offset=offset, out=G)
                 gradients = kl_backward(G, gaussians)
             else:
                 divergence = to_device(js_of_all(gaussians)) if symmetric else kl_of_all(gaussians)
-                loss, _ = hinge(divergence.T if official else divergence, out=G)
+                loss, _ = ranking_hinge(divergence.T if official else divergence, ranking, self.margin, sign, out=G)
                 pulls = G.T if official else G
                 gradients = js_backward(to_host(pulls), gaussians) if symmetric else kl_backward(pulls, gaussians)
             return loss / n_labels, [to_host(gradient) / n_labels for gradient in gradients]

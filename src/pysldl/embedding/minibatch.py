@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.progress import Progress, ProgressCallback
+from pysldl.backend.ranking_hinge import consecutive_violations
 from pysldl.backend.row_adam import BETA1, BETA2, adam_update_rows
 from pysldl.embedding.adam import DescentResult
 from pysldl.embedding.divergence import (
@@ -18,7 +19,6 @@ from pysldl.embedding.divergence import (
     kl_backward_listed,
     kl_of_listed,
 )
-from pysldl.embedding.ranking_loss import consecutive_violations
 from pysldl.embedding.truncated_walk import TruncatedRanking
 
 __all__ = ["BatchDescent", "ranking_gradient"]

@@ -16,16 +16,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
 from pysldl._utils.all_or_nothing import all_or_nothing
-from pysldl._utils.names import name_array
+from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback, reporting
-from pysldl._utils.validation import validate_parameters
 from pysldl.estimator.concepts import identifiers_of, identify_labels
 from pysldl.estimator.predictor import LabelPredictor
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.inspection.summary import fitted_html, fitted_summary
 from pysldl.metrics import evaluate
-from pysldl.preprocessing.canonical import canonical_rows
-from pysldl.preprocessing.dense_columns import append_dense, as_dense_rows, require_dense
+from pysldl.preprocessing.features import append_dense, as_dense_rows, canonical_rows, require_dense
 from pysldl.preprocessing.frames import column_names, is_frame
 from pysldl.preprocessing.labels import (
     EncodedLabels,
@@ -35,6 +33,7 @@ from pysldl.preprocessing.labels import (
     check_label_names,
     encode_labels,
     indicator_of_names,
+    name_array,
 )
 from pysldl.preprocessing.text import as_texts, default_vectorizer
 from pysldl.preprocessing.vectorizer_choice import choose_vectorizer

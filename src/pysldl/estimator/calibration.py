@@ -9,7 +9,7 @@ from scipy import sparse
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.topk import top_k
 from pysldl.estimator.prediction_sets import PredictionSets
-from pysldl.metrics.hits import hits_of
+from pysldl.metrics.ranking import hits_of
 from pysldl.metrics.reliability import reliability_report
 
 __all__ = ["ScoreCalibration"]

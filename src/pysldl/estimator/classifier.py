@@ -16,9 +16,9 @@ from sklearn.utils._param_validation import HasMethods
 
 from pysldl._utils.all_or_nothing import all_or_nothing
 from pysldl._utils.available_if import available_if
+from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, reporting
-from pysldl._utils.validation import validate_parameters
 from pysldl.backend.device import use_device
 from pysldl.backend.row_norms import has_unit_rows, l2_normalize
 from pysldl.backend.threads import fixed_order_blas
@@ -36,8 +36,8 @@ from pysldl.estimator.size_dispatch import ProblemSize, SizeDispatch, stage_for
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.mapping import RidgeMapping
 from pysldl.persistence import save_model
+from pysldl.preprocessing.features import column_scales, is_mostly_dense
 from pysldl.preprocessing.labels import as_indicator
-from pysldl.preprocessing.scaling import column_scales, is_mostly_dense
 from pysldl.preprocessing.vocabulary import Vocabulary
 from pysldl.ranking import LinearRanker, TreeReranker
 

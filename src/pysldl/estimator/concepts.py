@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.names import name_array
 from pysldl.exceptions import DataError
-from pysldl.preprocessing.labels import EncodedLabels
+from pysldl.preprocessing.labels import EncodedLabels, name_array
 from pysldl.preprocessing.vocabulary import Vocabulary
 
 __all__ = [

@@ -10,7 +10,6 @@ from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
 from pysldl._utils.available_if import available_if
-from pysldl._utils.names import name_array
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.decoding.base import CodedRows
@@ -19,7 +18,7 @@ from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import DataError
 from pysldl.inspection.snippets import row_snippets
 from pysldl.preprocessing.frames import column_names, is_frame
-from pysldl.preprocessing.labels import as_classes, indicator_of_names
+from pysldl.preprocessing.labels import as_classes, indicator_of_names, name_array
 from pysldl.preprocessing.text import as_texts
 from pysldl.ranking.extend import extend_ranker
 

@@ -12,7 +12,7 @@ from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.topk import top_k
 from pysldl.exceptions import DataError
 from pysldl.inspection.display import html_table, text_table
-from pysldl.metrics.hits import hits_of
+from pysldl.metrics.ranking import hits_of
 from pysldl.metrics.reliability import by_frequency
 
 __all__ = ["PredictionSets", "SetCoverage"]

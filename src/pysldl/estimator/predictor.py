@@ -34,11 +34,9 @@ from pysldl.estimator.prediction_sets import PredictionSets, SetCoverage
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
-from pysldl.preprocessing.canonical import canonical_rows
-from pysldl.preprocessing.dense_columns import append_dense, require_dense, split_dense
+from pysldl.preprocessing.features import append_dense, canonical_rows, require_dense, split_dense, standardized
 from pysldl.preprocessing.frames import library_of, make_frame, row_index
 from pysldl.preprocessing.name_matching import NameMatcher
-from pysldl.preprocessing.scaling import standardized
 from pysldl.preprocessing.vocabulary import Concept, Vocabulary
 from pysldl.ranking.candidates import Candidates
 

@@ -9,7 +9,7 @@ from pysldl.estimator.classifier import SLDLClassifier
 from pysldl.estimator.size_dispatch import SizeDispatch
 from pysldl.exceptions import DataError
 from pysldl.mapping import RidgeMapping
-from pysldl.preprocessing.scaling import MOSTLY
+from pysldl.preprocessing.features import MOSTLY
 from pysldl.ranking import LinearRanker, TreeReranker
 
 __all__ = ["PRESETS", "make_sldl"]

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import Interval
 
-from pysldl._utils.validation import validate_parameters
+from pysldl._utils.light_estimator import validate_parameters
 from pysldl.decoding.joint import DENSE_FEATURES
 
 __all__ = ["ProblemSize", "SizeDispatch", "for_size", "stage_for"]

@@ -19,18 +19,20 @@ by k. These are the definitions under which the field's tables are computed.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, issparse
 
-from pysldl.backend.topk import check_k
+from pysldl.backend.topk import check_k, top_k, top_k_sparse
 from pysldl.exceptions import DataError
-from pysldl.metrics.hits import Ranking, compare, label_weights, predicted_labels, without_labels
 from pysldl.preprocessing.labels import as_indicator
 
 __all__ = [
     "evaluate",
+    "hits_of",
     "ndcg_at_k",
     "precision_at_k",
     "psndcg_at_k",
@@ -98,9 +100,9 @@ def evaluate(
 
     truth = as_indicator(Y_true, "Y_true")
     if ignore_labels is not None:
-        truth = without_labels(truth, ignore_labels)
-    weights = None if inv_propensity is None else label_weights(inv_propensity, truth.shape[1])
-    ranking = compare(truth, predicted_labels(predictions, truth.shape, max(ks)), weights)
+        truth = _without_labels(truth, ignore_labels)
+    weights = None if inv_propensity is None else _label_weights(inv_propensity, truth.shape[1])
+    ranking = _compare(truth, _predicted_labels(predictions, truth.shape, max(ks)), weights)
     # A perfect ranking may exceed 1 by the rounding of its sums.
     return {f"{name}@{k}": min(_METRICS[name](ranking, k), 1.0) for name in names for k in ks}
 
@@ -229,31 +231,160 @@ def psndcg_at_k(Y_true: Any, predictions: Any, k: int, inv_propensity: ArrayLike
     return _single("PSnDCG", Y_true, predictions, k, inv_propensity)
 
 
-def _precision(ranking: Ranking, k: int) -> float:
+@dataclass(frozen=True)
+class _Ranking:
+    """The predicted labels of n rows held against the truth; `width` is the largest k asked for."""
+
+    hits: NDArray[np.bool_]  # (n, width)
+    n_true: NDArray[np.int64]  # (n,)
+    hit_weights: NDArray[np.float64] | None = None  # (n, width), 0 where no hit
+    ideal_weights: NDArray[np.float64] | None = None  # (n, width), descending, 0 beyond n_true
+
+
+def _compare(truth: Any, labels: NDArray[np.int64], weights: NDArray[np.float64] | None) -> _Ranking:
+    """Compare predicted labels (n, k) with the true ones."""
+    hits, n_true = hits_of(labels, truth), np.diff(truth.indptr).astype(np.int64)
+    if weights is None:
+        return _Ranking(hits, n_true)
+
+    weighted_truth = csr_array((weights[truth.indices], truth.indices, truth.indptr), shape=truth.shape)
+    ideal_weights = top_k_sparse(weighted_truth, labels.shape[1])[1]
+    ideal_weights[np.isneginf(ideal_weights)] = 0.0
+    return _Ranking(hits, n_true, np.where(hits, weights[labels], 0.0), ideal_weights)
+
+
+def hits_of(labels: NDArray[np.int64], Y: csr_array) -> NDArray[np.bool_]:
+    """Whether each predicted label is a true one.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows, k)
+        Label indices; -1 where there is none.
+    Y : csr_array of shape (n_rows, n_labels)
+        Indicator in canonical form: its entries, numbered row by row, ascend, so that a binary search finds each label.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, k), bool
+    """
+    n_rows, n_labels = Y.shape
+    row = np.arange(n_rows, dtype=np.int64)
+    entries = np.repeat(row * n_labels, np.diff(Y.indptr)) + Y.indices
+    wanted = row[:, None] * n_labels + labels
+    found = np.append(entries, -1)[np.searchsorted(entries, wanted)] == wanted
+    return np.asarray(found & (labels >= 0))
+
+
+def _predicted_labels(predictions: Any, shape: tuple[int, int], k: int) -> NDArray[np.int64]:
+    """Return the first k predicted labels of every row, (n, k), from any accepted form."""
+    labels = predictions
+    if isinstance(predictions, tuple):
+        if len(predictions) != 2:
+            raise DataError(f"predictions must be the pair (labels, scores), got {len(predictions)} items.")
+        labels, scores = np.asarray(predictions[0]), np.asarray(predictions[1])
+        if labels.shape != scores.shape:
+            raise DataError(f"predicted labels {labels.shape} and scores {scores.shape} differ in shape.")
+        if labels.dtype.kind not in "iu":
+            raise DataError(f"predicted labels must be integers, got dtype {labels.dtype}.")
+    elif not issparse(predictions):
+        try:
+            labels = np.asarray(predictions)
+        except ValueError as error:
+            raise DataError("predictions differ in length: fill unused slots with -1.") from error
+
+    if issparse(labels) or labels.dtype.kind == "f":
+        if labels.shape != shape:
+            raise DataError(f"predicted scores have shape {labels.shape}, Y_true has {shape}: they must be the same.")
+        return top_k(labels, k)[0]
+    if labels.dtype.kind not in "iu":
+        raise DataError(f"predictions must be integer labels or floating-point scores, got dtype {labels.dtype}.")
+    return _checked_labels(labels, shape, k)
+
+
+def _checked_labels(labels: NDArray[Any], shape: tuple[int, int], k: int) -> NDArray[np.int64]:
+    """Return the first k columns of a top-k label array, with -1 in slots it does not have."""
+    n_samples, n_labels = shape
+    if labels.ndim != 2 or labels.shape[0] != n_samples:
+        raise DataError(
+            f"predicted labels must have shape ({n_samples}, k), one row for each of Y_true, got {labels.shape}."
+        )
+    # An array narrower than k would silently score as if the method had nothing more to say.
+    if labels.shape[1] < min(k, n_labels):
+        raise DataError(
+            f"predictions hold {labels.shape[1]} labels a row, too few for k = {k}: "
+            "predict more, or fill unused slots with -1."
+        )
+    first = np.full((n_samples, k), -1, dtype=np.int64)
+    first[:, : labels.shape[1]] = labels[:, :k]
+    outside = (first < -1) | (first >= n_labels)
+    if outside.any():
+        row, slot = np.argwhere(outside)[0]
+        raise DataError(
+            f"predicted label {first[row, slot]} in row {row} is out of range: "
+            f"labels are 0 to {n_labels - 1}, and -1 for none."
+        )
+    ordered = np.sort(first, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if twice.any():
+        row, slot = np.argwhere(twice)[0]
+        raise DataError(f"predicted label {ordered[row, slot]} occurs twice in row {row}.")
+    return first
+
+
+def _without_labels(truth: Any, ignore_labels: ArrayLike) -> Any:
+    """Return `truth` without the entries of the ignored columns, in the same shape."""
+    n_labels = truth.shape[1]
+    columns = np.asarray(ignore_labels).ravel()  # column sums of a csr_matrix have shape (1, n_labels)
+    if columns.dtype.kind == "b":
+        if columns.shape != (n_labels,):
+            raise DataError(f"ignore_labels as a mask must have shape ({n_labels},), got {columns.shape}.")
+        ignored = columns[truth.indices]
+    else:
+        if columns.size and columns.dtype.kind not in "iu":
+            raise DataError("ignore_labels must be a boolean mask or a list of column numbers.")
+        if columns.size and not (columns.min() >= 0 and columns.max() < n_labels):
+            raise DataError(f"ignore_labels must name columns 0 to {n_labels - 1}.")
+        ignored = np.isin(truth.indices, columns)
+    kept_before = np.append(0, np.cumsum(~ignored))
+    kept = (truth.data[~ignored], truth.indices[~ignored], kept_before[truth.indptr])
+    return csr_array(kept, shape=truth.shape)
+
+
+def _label_weights(inv_propensity: ArrayLike, n_labels: int) -> NDArray[np.float64]:
+    """Return inverse propensities as checked float64 weights, one a label."""
+    weights = np.asarray(inv_propensity, dtype=np.float64)
+    if weights.shape != (n_labels,):
+        raise DataError(f"inv_propensity must have shape ({n_labels},), got {weights.shape}.")
+    if not (np.isfinite(weights) & (weights > 0)).all():
+        raise DataError("inv_propensity must be finite and positive.")
+    return weights
+
+
+def _precision(ranking: _Ranking, k: int) -> float:
     return float(ranking.hits[:, :k].mean())
 
 
-def _ndcg(ranking: Ranking, k: int) -> float:
+def _ndcg(ranking: _Ranking, k: int) -> float:
     return float(_discounted(ranking.hits, ranking.n_true, k).mean())
 
 
-def _recall(ranking: Ranking, k: int) -> float:
+def _recall(ranking: _Ranking, k: int) -> float:
     return float((ranking.hits[:, :k].sum(axis=1) / np.maximum(ranking.n_true, 1)).mean())
 
 
-def _psprecision(ranking: Ranking, k: int) -> float:
+def _psprecision(ranking: _Ranking, k: int) -> float:
     assert ranking.hit_weights is not None and ranking.ideal_weights is not None
     return _ratio(ranking.hit_weights[:, :k].sum(), ranking.ideal_weights[:, :k].sum())
 
 
-def _psndcg(ranking: Ranking, k: int) -> float:
+def _psndcg(ranking: _Ranking, k: int) -> float:
     assert ranking.hit_weights is not None and ranking.ideal_weights is not None
     gained = _discounted(ranking.hit_weights, ranking.n_true, k)
     attainable = _discounted(ranking.ideal_weights, ranking.n_true, k)
     return _ratio(gained.sum(), attainable.sum())
 
 
-_METRICS: dict[str, Callable[[Ranking, int], float]] = {
+_METRICS: dict[str, Callable[[_Ranking, int], float]] = {
     "P": _precision,
     "nDCG": _ndcg,
     "R": _recall,

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.metrics.hits import hits_of
-from pysldl.metrics.ranking import evaluate
+from pysldl.metrics.ranking import evaluate, hits_of
 
 __all__ = ["FREQUENCY_EDGES", "by_frequency", "reliability", "reliability_report"]
 

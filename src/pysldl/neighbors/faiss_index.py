@@ -6,7 +6,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl._utils.validation import validate_parameters
+from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.row_norms import unit_vectors
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.exceptions import DataError, MissingDependencyError

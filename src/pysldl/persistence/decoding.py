@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.names import name_array
 from pysldl.exceptions import ModelFormatError
 from pysldl.persistence.packing import unpack_indices, unpack_values
 from pysldl.persistence.registry import find_class
 from pysldl.persistence.vectorizers import restore_vectorizer
+from pysldl.preprocessing.labels import name_array
 
 __all__ = ["TreeDecoder"]
 

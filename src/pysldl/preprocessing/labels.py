@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.names import name_array
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import NUMBERS, as_column, column_names, is_frame, is_missing
@@ -24,6 +23,7 @@ __all__ = [
     "check_label_names",
     "encode_labels",
     "indicator_of_names",
+    "name_array",
 ]
 
 UNORDERED = (set, frozenset)
@@ -148,6 +148,27 @@ def indicator_of_names(rows: Iterable[Iterable[str]], names: NDArray[Any]) -> sp
     data = np.ones(len(indices), dtype=np.float32)
     shape = (len(indptr) - 1, len(names))
     return as_int32_indices(sparse.csr_array((data, np.array(indices, np.int32), np.array(indptr)), shape=shape))
+
+
+def name_array(names: Any) -> NDArray[np.object_]:
+    """Return an array of Python's own texts; in one of a fixed width, every name would take the space of the longest.
+
+    Parameters
+    ----------
+    names : array-like
+        Names, or numbers to be used as names.
+
+    Examples
+    --------
+    >>> name_array(["sky", "cloud"])
+    array(['sky', 'cloud'], dtype=object)
+    >>> name_array(range(3)).tolist()
+    ['0', '1', '2']
+    """
+    array = np.asarray(names, dtype=object)
+    texts = np.empty(array.size, dtype=object)
+    texts[:] = [str(name) for name in array.ravel().tolist()]
+    return texts.reshape(array.shape)
 
 
 def check_label_names(names: Sequence[str] | NDArray[Any], n_labels: int | None = None) -> NDArray[Any]:

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.light_estimator import LightEstimator
-from pysldl._utils.validation import validate_parameters
+from pysldl._utils.light_estimator import LightEstimator, validate_parameters
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.dispatch import warn_no_numba
 from pysldl.backend.label_problems import LabelProblems, label_problems, without_rows

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.light_estimator import LightEstimator
-from pysldl._utils.validation import validate_parameters
+from pysldl._utils.light_estimator import LightEstimator, validate_parameters
 from pysldl.backend.trees import NO_TREES, Trees, sum_of_trees
 from pysldl.metrics import evaluate, inverse_propensity_from_counts
 from pysldl.ranking.boosting import boosted_trees

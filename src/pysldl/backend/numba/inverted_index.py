@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.numba.heap import pop_sorted, push
-from pysldl.backend.numba.parts import concatenate_parts
+from pysldl.backend.threads import concatenate_parts
 
 __all__ = ["best_terms", "limit_postings", "search_inverted_index"]
 

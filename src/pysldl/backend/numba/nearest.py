@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.numba.heap import pop_sorted, push
-from pysldl.backend.numba.parts import concatenate_parts
-from pysldl.backend.threads import parallel_for
+from pysldl.backend.threads import concatenate_parts, parallel_for
 
 __all__ = ["largest", "pair_distances", "pair_products"]
 

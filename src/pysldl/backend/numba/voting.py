@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pysldl.backend.numba.heap import pop_sorted, push
-from pysldl.backend.numba.parts import concatenate_parts
+from pysldl.backend.threads import concatenate_parts
 
 __all__ = ["vote_top"]
 

@@ -20,8 +20,8 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from pysldl._utils.files import write_atomically
+from pysldl.datasets.tables import read_csv, write_csv
 from pysldl.exceptions import DataError
-from pysldl.experiments.csv_files import read_csv, write_csv
 from pysldl.experiments.run.evaluation import PAPER_METRICS, Configuration, Metrics, configurations, mean_metric
 from pysldl.experiments.run.journal import Record
 from pysldl.experiments.run.methods import ABLATION, AXES, REFERENCE, Method, stored_method

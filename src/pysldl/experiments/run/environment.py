@@ -1,16 +1,22 @@
-"""Where a run was measured: versions, processor and thread settings, under a short id that records refer to."""
+"""The machine that a run is measured on: its versions and processor under a short id, one thread, and peak memory."""
 
 import hashlib
 import json
 import os
 import platform
 import subprocess
-from contextlib import suppress
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
 import pysldl
+from pysldl.backend.dispatch import has_numba
+from pysldl.backend.threads import one_torch_thread
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn")
 FURTHER_LIBRARIES = ("numba", "torch")
@@ -18,6 +24,7 @@ THREAD_VARIABLES = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"),
     *("OPENBLAS_CORETYPE", "NPY_DISABLE_CPU_FEATURES", "NUMBA_CPU_NAME", "ATEN_CPU_CAPABILITY"),
 )
+OPENMP_VARIABLE = "OMP_NUM_THREADS"
 
 
 def library_versions() -> dict[str, str]:
@@ -57,6 +64,56 @@ def processor_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute on one thread within the block: processes of several threads on as many cores wait for each other."""
+    with ExitStack() as limits:
+        # Only the methods that need torch load it. It then reads the variable, once, and keeps to one thread.
+        limits.enter_context(_openmp_threads("1"))
+        if has_numba():
+            import numba
+
+            limits.callback(numba.set_num_threads, numba.get_num_threads())
+            numba.set_num_threads(1)
+        if "torch" in sys.modules:
+            limits.enter_context(one_torch_thread())
+        limits.enter_context(threadpool_limits(1))  # the last: numba may just have loaded a library
+        yield
+
+
+@contextmanager
+def _openmp_threads(value: str) -> Iterator[None]:
+    before = os.environ.get(OPENMP_VARIABLE)
+    os.environ[OPENMP_VARIABLE] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[OPENMP_VARIABLE]
+        else:
+            os.environ[OPENMP_VARIABLE] = before
+
+
+def reset_peak_memory() -> None:
+    """Let the system measure the peak anew where it can; elsewhere the peak is that of the process so far."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_mb() -> float:
+    """Highest resident memory, in MiB; 0 where the system does not say."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 1024)
 
 
 def _commit() -> str:

@@ -11,15 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from pysldl.datasets import Dataset, dataset_info, find_dataset, list_datasets, load_dataset, read_dataset
 from pysldl.datasets.catalog import DATA_VARIABLE
 from pysldl.exceptions import DataError, SLDLError, SLDLWarning
+from pysldl.experiments.run.environment import one_thread, peak_mb, reset_peak_memory
 from pysldl.experiments.run.evaluation import ConfigurationResult, FoldData, configurations, evaluate_method
 from pysldl.experiments.run.journal import Journal, Record, locked
-from pysldl.experiments.run.memory_usage import peak_mb, reset_peak_memory
-from pysldl.experiments.run.merge import merge_into, require_mergeable
 from pysldl.experiments.run.methods import Method
 from pysldl.experiments.run.pool import Died, run_in_processes
 from pysldl.experiments.run.protocol import Protocol
-from pysldl.experiments.run.run_folder import Failure, Run, RunFolder
-from pysldl.experiments.run.single_thread import one_thread
+from pysldl.experiments.run.run_folder import Failure, Run, RunFolder, merge_into, require_mergeable
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
+from pysldl.datasets.tables import read_csv, write_csv
 from pysldl.exceptions import DataError
-from pysldl.experiments.csv_files import read_csv, write_csv
 from pysldl.experiments.stats.results import Summary, read_summaries
 
 ABLATION_FILE = "ablation_p_at_5.csv"

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.datasets.tables import read_csv, write_csv
 from pysldl.exceptions import DataError
-from pysldl.experiments.csv_files import read_csv, write_csv
 from pysldl.experiments.stats.error_bound import ErrorBoundTerms
 
 Selection = Literal["nested", "as-published"]

@@ -11,7 +11,7 @@ from pysldl.backend.row_norms import l2_normalize, row_norms
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder, NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding
-from pysldl.preprocessing.canonical import canonical_rows
+from pysldl.preprocessing.features import canonical_rows
 
 DATA = make_asymmetric_multilabel(120, 40, 8, random_state=0)
 X = sparse.csr_array(DATA.X, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Dense vectors beside features: embeddings of texts as further columns of the same rows."""
+"""Features as the stages take them: sparse rows in one form, standardized columns, dense vectors beside them."""
 
 from typing import Any
 
@@ -10,7 +10,64 @@ from pysldl.backend.row_norms import l2_normalize, unit_vectors
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import as_column
 
-__all__ = ["append_dense", "as_dense_rows", "require_dense", "split_dense"]
+__all__ = [
+    "append_dense",
+    "as_dense_rows",
+    "canonical_rows",
+    "column_scales",
+    "is_mostly_dense",
+    "require_dense",
+    "split_dense",
+    "standardized",
+]
+
+MOSTLY = 0.5
+
+
+def canonical_rows(X: Any) -> Any:
+    """Return sparse rows with ascending columns, entries of the same column added up; others are returned as they are.
+
+    The arrays of the caller are not changed, and may be read-only.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> rows = sparse.csr_array((np.array([1.0, 2.0, 3.0]), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 3))
+    >>> canonical_rows(rows).toarray(), rows.nnz
+    (array([[2., 0., 4.]]), 3)
+    """
+    if not sparse.issparse(X) or X.format != "csr":
+        return X
+    # Asked of a new matrix over the same arrays: what a matrix says of itself may be out of date.
+    rows = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+    if rows.has_canonical_format:
+        return X
+    rows = rows.copy()
+    rows.sum_duplicates()
+    return rows
+
+
+def is_mostly_dense(X: Any) -> bool:
+    """Whether more than half of the values are not zero, so that nothing is lost where a mean is taken off them."""
+    n_filled = X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X)
+    return bool(X.shape[1] > 1 and n_filled > MOSTLY * X.shape[0] * X.shape[1])
+
+
+def column_scales(X: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Mean and deviation of every feature by scikit-learn's ``StandardScaler``, (n_features,) each."""
+    from sklearn.preprocessing import StandardScaler  # not above: a model that only answers has its scales
+
+    scaler = StandardScaler().fit(X.toarray() if sparse.issparse(X) else X)
+    return scaler.mean_.astype(np.float32), scaler.scale_.astype(np.float32)
+
+
+def standardized(X: Any, means: NDArray[Any], scales: NDArray[Any] | None) -> NDArray[Any]:
+    """``(X - means) / scales``, dense of shape (n_rows, n_features)."""
+    rows = X.toarray() if sparse.issparse(X) else X
+    return np.asarray((rows - means.astype(rows.dtype)) / (1 if scales is None else scales.astype(rows.dtype)))
 
 
 def as_dense_rows(dense: Any, n_rows: int) -> NDArray[np.float32]:

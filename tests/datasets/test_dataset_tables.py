@@ -2,8 +2,8 @@
 
 import pytest
 
+from pysldl.datasets.tables import read_csv, write_csv
 from pysldl.exceptions import DataError
-from pysldl.experiments.csv_files import read_csv, write_csv
 
 
 def test_rows_survive_the_file_and_have_their_lines(tmp_path):
