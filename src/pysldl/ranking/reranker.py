@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
+from pysldl.backend.threads import parallel_map
 from pysldl.backend.trees import NO_TREES, Trees, sum_of_trees
 from pysldl.metrics import evaluate, inverse_propensity_from_counts
 from pysldl.ranking.boosting import boosted_trees
@@ -136,18 +137,20 @@ class TreeReranker(LightEstimator):
         usable = kept.labels >= 0
         n_folds = FOLDS_OF_MANY if len(X) >= MANY_ROWS else FOLDS_OF_FEW
         fold = np.arange(len(X)) % n_folds
+
+        def train(learn: NDArray[np.bool_]) -> tuple[Trees, float]:
+            return self._train(X[learn], is_true[learn], weights[learn], usable[learn])
+
+        # The trees of all rows are grown beside the others: nearly always they are wanted.
+        *of_folds, of_all = parallel_map(train, [*(fold != number for number in range(n_folds)), fold >= 0])
         crossed = np.full(candidates.scores.shape, -np.inf, dtype=np.float32)
-        for number in range(n_folds):
-            learn, judge = fold != number, fold == number
-            self._set_trees(*self._train(X[learn], is_true[learn], weights[learn], usable[learn]))
-            crossed[judge] = self.scores(candidates.of_rows(judge), label_counts)
+        for number, trees in enumerate(of_folds):
+            self._set_trees(*trees)
+            crossed[fold == number] = self.scores(candidates.of_rows(fold == number), label_counts)
         self.gain_ = _ndcg(candidates.labels, crossed, Y) - _ndcg(candidates.labels, candidates.scores, Y)
-        if self.gain_ > 0:
-            self._set_trees(*self._train(X, is_true, weights, usable))
-            self._held_scores = crossed
-        else:
-            self._set_trees(NO_TREES, 0.0)
-            self._held_scores = candidates.scores
+        helps = self.gain_ > 0
+        self._set_trees(*(of_all if helps else (NO_TREES, 0.0)))
+        self._held_scores = crossed if helps else candidates.scores
         return self
 
     def features(self, candidates: Candidates, label_counts: NDArray[np.integer]) -> NDArray[np.float32]:
