@@ -222,6 +222,7 @@ def _ask_part(model: str, columns: Any, k: int, part: "Part") -> tuple[Any, list
     from pysldl.backend.threads import at_most_threads
     from pysldl.dask.classifier import model_of
     from pysldl.datasets.parquet import read_part
+    from pysldl.preprocessing.labels import rows_of_names
 
     classifier = model_of(model, "")
     rows = read_part(part, columns, n_features=_width(classifier))
@@ -230,4 +231,4 @@ def _ask_part(model: str, columns: Any, k: int, part: "Part") -> tuple[Any, list
             labels, _ = classifier.predict_topk(rows.X if rows.texts is None else rows.texts, k)
     except DataError as error:
         raise DataError(f"{part}: {error}") from error
-    return labels.astype("int32"), rows.labels or []
+    return labels.astype("int32"), [] if rows.labels is None else rows_of_names(rows.labels)

@@ -92,6 +92,11 @@ def connect(
         "distributed.comm.retry.count": 3,
         # On a busy machine a killed worker takes longer to come back than the usual time, after which it is given up.
         "distributed.deploy.lost-worker-timeout": f"{SECONDS_WITHOUT_WORKERS}s",
+        # Dask looks at the stacks of its workers a hundred times a second, and at itself fifty times: nobody asks.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.tick.interval": "1s",
+        "distributed.admin.system-monitor.interval": "2s",
+        "distributed.admin.system-monitor.gil.enabled": False,
     }
     with (
         tempfile.TemporaryDirectory(prefix="pysldl-dask-") as folder,
@@ -101,7 +106,7 @@ def connect(
             threads_per_worker=1,
             processes=True,
             memory_limit=limit,
-            dashboard_address=":0",
+            dashboard_address=None,
             local_directory=folder,
             silence_logs=50,
             protocol="tcp://",

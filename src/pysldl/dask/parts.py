@@ -5,16 +5,28 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pysldl.dask.cluster import require_dask
 from pysldl.dask.workspace import gather
 from pysldl.datasets.parquet import Columns, Part, list_parts, read_part
 from pysldl.exceptions import DataError, SLDLError
 from pysldl.preprocessing.frames import is_frame
-from pysldl.preprocessing.labels import as_rows_of_names, indicator_of_names, name_array
+from pysldl.preprocessing.labels import EncodedLabels, as_rows_of_names, encode_labels, name_array
 
-__all__ = ["Block", "LazyBlock", "Parts", "blocks_of", "labeled_rows", "named_errors", "read_in_order", "read_parts"]
+__all__ = [
+    "Block",
+    "LazyBlock",
+    "Parts",
+    "blocks_of",
+    "labeled_rows",
+    "named_errors",
+    "named_labels",
+    "read_in_order",
+    "read_parts",
+]
 
 READ_AHEAD = 2  # blocks, of those that are learned one after the other
 
@@ -27,7 +39,7 @@ class Block(NamedTuple):
     name : str
         What errors call it.
     X : features or texts
-    y : labels in any form, or None
+    y : labels in any form, EncodedLabels, or None
     """
 
     name: str
@@ -44,10 +56,13 @@ class LazyBlock(NamedTuple):
         What errors call it.
     rows : Delayed
         Of the :class:`Block`.
+    n_rows : int or None
+        None where nobody knows.
     """
 
     name: str
     rows: Any
+    n_rows: int | None = None
 
 
 class Parts:
@@ -128,7 +143,7 @@ def blocks_of(
 
     read = delayed(_read_block)
     if isinstance(X, Parts):
-        return [LazyBlock(str(part), read(part, X.columns, X.n_features, labels)) for part in X.parts]
+        return [LazyBlock(str(part), read(part, X.columns, X.n_features, labels), part.n_rows) for part in X.parts]
     pieces = _pieces(X, "X")
     names = [f"block {number}" for number in range(len(pieces))]
     if y is None:
@@ -175,17 +190,33 @@ def named_errors(block: Block) -> Iterator[None]:
         raise DataError(f"{block.name}: {error}") from error
 
 
-def labeled_rows(block: Block, known: NDArray[Any]) -> tuple[Any, Any, list[str] | None]:
-    """``X``, ``y`` and ``label_names`` of a block, as ``partial_fit`` takes them.
+def named_labels(y: Any) -> EncodedLabels | None:
+    """Lists of label names as an indicator with the names that occur, sorted; None where ``y`` is no such thing.
 
-    Lists of names become an indicator, so that rows of which none has a label are taken, too.
+    Rows of which none has a label are taken, too.
     """
-    rows = as_rows_of_names(block.y)
-    if rows is None and not (isinstance(block.y, (list, tuple)) and not any(len(row) for row in block.y)):
+    if isinstance(y, EncodedLabels):
+        return y
+    rows = as_rows_of_names(y)
+    if rows is not None:
+        return encode_labels(rows) if any(rows) else _without_labels(len(rows))
+    if isinstance(y, (list, tuple)) and all(isinstance(row, (list, tuple)) and not row for row in y):
+        return _without_labels(len(y))
+    return None
+
+
+def labeled_rows(block: Block, known: NDArray[Any]) -> tuple[Any, Any, list[str] | None]:
+    """``X``, ``y`` and ``label_names`` of a block, as ``partial_fit`` takes them."""
+    encoded = named_labels(block.y)
+    if encoded is None:
         return block.X, block.y, None
-    rows = [[] for _ in block.y] if rows is None else rows
-    names = sorted({name for row in rows for name in row}) or [str(name) for name in known]
-    return block.X, indicator_of_names(rows, name_array(names)), names
+    names, Y = (encoded.names if len(encoded.names) else known), encoded.Y
+    Y = sparse.csr_array((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], len(names)))
+    return block.X, Y, names.tolist()
+
+
+def _without_labels(n_rows: int) -> EncodedLabels:
+    return EncodedLabels(sparse.csr_array((n_rows, 0), dtype=np.float32), name_array([]), "names")
 
 
 def _pieces(values: Any, name: str) -> list[Any]:

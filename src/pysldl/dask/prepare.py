@@ -10,21 +10,22 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from pysldl.dask.cluster import clear_errors
-from pysldl.dask.parts import Block, LazyBlock, named_errors
+from pysldl.dask.parts import Block, LazyBlock, named_errors, named_labels
 from pysldl.dask.transport import Packed, pack, unpack
 from pysldl.dask.workspace import DaskWorkspace, gather, same, unpacked
 from pysldl.estimator.base import TrainingRows
 from pysldl.exceptions import DataError
 from pysldl.persistence.vectorizers import is_vectorizer, restore_vectorizer
-from pysldl.preprocessing.labels import (
-    EncodedLabels,
-    as_indicator,
-    as_rows_of_names,
-    check_label_names,
-    indicator_of_names,
-    name_array,
+from pysldl.preprocessing.labels import EncodedLabels, as_indicator, check_label_names, columns_among, name_array
+from pysldl.preprocessing.term_counts import (
+    CountedTexts,
+    TermCounts,
+    count_texts,
+    counts_of_terms,
+    merge_term_counts,
+    vocabulary_of_counts,
+    weighted_counts,
 )
-from pysldl.preprocessing.term_counts import TermCounts, count_terms, merge_term_counts, vocabulary_of_counts
 from pysldl.preprocessing.text import as_texts, default_vectorizer
 
 __all__ = ["prepare_rows"]
@@ -33,25 +34,50 @@ MERGED_AT_ONCE = 8
 INT32 = np.iinfo(np.int32).max
 
 
-class Survey(NamedTuple):
-    """What blocks of rows hold, before any of them is kept."""
+class BlockSize(NamedTuple):
+    """How much of the arrays of all rows a block takes."""
 
     n_rows: int
+    n_values: int  # of sparse features
+    n_carried: int  # labels of its rows
+
+
+class ReadBlock(NamedTuple):
+    """A block of rows, checked, in numbers of its own."""
+
+    name: str
+    X: Any  # features, or counts of terms
+    terms: NDArray[Any] | None  # that the columns of counts are for
+    Y: sparse.csr_array
+    names: NDArray[Any] | None  # of the columns of Y; None where it is an indicator
+
+
+class Survey(NamedTuple):
+    """What blocks of rows hold together."""
+
+    sizes: list[BlockSize]
     kind: Literal["names", "indicator"]
     label_names: list[str] | None  # those that occur, sorted
     n_labels: int  # columns of an indicator
     terms: TermCounts | None
     n_features: int
-    dtype: np.dtype[Any] | None
+    dtype: np.dtype[Any]
     is_sparse: bool
     block: str
 
 
-class EncodedBlock(NamedTuple):
-    """A block of rows in its final form."""
+class Weighting(NamedTuple):
+    """What makes features of counts: the vectorizer without its vocabulary, and the weights of the terms."""
 
-    X: Any
-    Y: sparse.csr_array
+    vectorizer: Any
+    idf: NDArray[Any] | None
+
+
+class TermColumns(NamedTuple):
+    """Where the terms of a block stand in the vocabulary, -1 for none, and how many of its values stay."""
+
+    columns: NDArray[np.int32]
+    n_values: int
 
 
 def prepare_rows(
@@ -62,13 +88,14 @@ def prepare_rows(
     label_names: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
 ) -> TrainingRows:
-    """Survey all blocks, agree on labels and vocabulary, encode the blocks, and put them one behind the other.
+    """Read all blocks, agree on labels and vocabulary, and put the rows one behind the other.
+
+    Every block is read once, by a worker, and kept in files of its own until all are put together.
 
     Parameters
     ----------
     workspace : DaskWorkspace
     blocks : sequence of LazyBlock
-        Read twice, and never all at once.
     vectorizer : CountVectorizer or TfidfVectorizer, optional
         For texts; a plain one is made if none is given.
     label_names, feature_names : sequences of str, optional
@@ -79,6 +106,27 @@ def prepare_rows(
         As a local fit to all rows would make them, with arrays that lie in files.
     """
     vectorizer = default_vectorizer() if vectorizer is None else vectorizer
+    _check_vectorizer(vectorizer)
+    with workspace.folder_for_a_while() as folder:
+        read = _submit(workspace, _read, blocks, vectorizer, folder)
+        gather(workspace.client, "reading", read, [b.name for b in blocks], workspace.progress, results=False)
+        found = _survey(workspace, read, vectorizer)
+        names = _names_of(found, label_names)
+        fitted, weighting, columns = None, None, [None] * len(read)
+        if found.terms is not None:
+            terms, idf = vocabulary_of_counts(vectorizer, found.terms)
+            state: dict[str, Any] = {"vocabulary_": terms} | ({} if idf is None else {"idf_": idf})
+            fitted = restore_vectorizer(type(vectorizer).__name__, vectorizer.get_params(deep=False), state)
+            weighting = Weighting(vectorizer, idf)
+            columns, kept = _agree(workspace, blocks, read, terms, folder)
+            sizes = [size._replace(n_values=n) for size, n in zip(found.sizes, kept, strict=True)]
+            dtype = np.dtype(vectorizer.dtype if vectorizer.dtype in (np.float32, np.float64) else np.float32)
+            found = found._replace(sizes=sizes, n_features=len(terms), dtype=dtype, terms=None)
+        X, Y = _stacked(workspace, blocks, read, columns, found, names, weighting)
+    return TrainingRows(X, EncodedLabels(Y, names, found.kind), _feature_names(fitted, feature_names, X), fitted)
+
+
+def _check_vectorizer(vectorizer: Any) -> None:
     if isinstance(vectorizer, str):
         raise DataError(
             f"vectorizer={vectorizer!r} looks at all texts at once; on Dask give a CountVectorizer or TfidfVectorizer."
@@ -88,42 +136,6 @@ def prepare_rows(
             f"{type(vectorizer).__name__}: on Dask texts are taken by CountVectorizer or TfidfVectorizer of "
             "scikit-learn, whose vocabulary can be counted block by block."
         )
-    found = _survey(workspace, blocks, vectorizer)
-    fitted = None
-    if found.terms is not None:
-        terms, idf = vocabulary_of_counts(vectorizer, found.terms)
-        state: dict[str, Any] = {"vocabulary_": terms} | ({} if idf is None else {"idf_": idf})
-        fitted = restore_vectorizer(type(vectorizer).__name__, vectorizer.get_params(deep=False), state)
-        found = found._replace(terms=None, n_features=len(terms), is_sparse=True)
-    names = _names_of(found, label_names)
-    column_of = {name: column for column, name in enumerate(names.tolist())}
-    encoded = _map_blocks(workspace, "encoding", _encode, blocks, fitted, column_of, found._replace(label_names=None))
-    X, Y = _stacked(workspace, encoded, found, len(names))
-    return TrainingRows(X, EncodedLabels(Y, names, found.kind), _feature_names(fitted, feature_names, X), fitted)
-
-
-def _survey(workspace: DaskWorkspace, blocks: Sequence[LazyBlock], vectorizer: Any) -> Survey:
-    """One pass over all blocks; what is found is put together on the workers, eight at a time."""
-    client, stage = workspace.client, "reading"
-    with clear_errors(client, stage):
-        level = _submit(workspace, _look_at, blocks, vectorizer)
-        gather(client, stage, level, [block.name for block in blocks], workspace.progress, results=False)
-        while len(level) > 1:
-            groups = [level[start : start + MERGED_AT_ONCE] for start in range(0, len(level), MERGED_AT_ONCE)]
-            level = [client.submit(_merge, group, pure=False) for group in groups]
-        found: Survey = gather(client, "merging", level, ["what was read"])[0]
-    return found
-
-
-def _map_blocks(
-    workspace: DaskWorkspace, stage: str, function: Callable[..., Any], blocks: Sequence[LazyBlock], *shared: Any
-) -> list[Any]:
-    """``function(block, *shared)`` for all blocks; large results are mapped files."""
-    with clear_errors(workspace.client, stage):
-        payload = pack(shared, workspace.folder)
-        futures = _submit(workspace, _run_block, blocks, function, payload, secrets.token_hex(8), workspace.folder)
-        names = [block.name for block in blocks]
-        return [unpack(found) for found in gather(workspace.client, stage, futures, names, workspace.progress)]
 
 
 def _submit(
@@ -133,50 +145,59 @@ def _submit(
     from dask import delayed
 
     client = workspace.client
-    shared = [client.submit(same, argument, pure=False) if argument is not None else None for argument in arguments]
-    call = delayed(function, pure=False)
-    futures: list[Any] = client.compute([call(block.rows, *shared) for block in blocks], optimize_graph=True)
+    with clear_errors(client, "reading"):
+        shared = [client.submit(same, argument, pure=False) for argument in arguments]
+        call = delayed(function, pure=False)
+        futures: list[Any] = client.compute([call(block.rows, *shared) for block in blocks], optimize_graph=True)
     return futures
 
 
-def _run_block(block: Block, function: Callable[..., Any], payload: Packed, token: str, folder: str) -> Packed:
-    return pack(function(block, *unpacked(token, payload)), folder)
-
-
-def _look_at(block: Block, vectorizer: Any) -> Survey:
-    """What one block holds."""
+def _read(block: Block, vectorizer: Any, folder: str) -> Packed:
+    """Check a block, and put it into files."""
     with named_errors(block):
-        return _surveyed(block, vectorizer)
+        return pack(_checked_block(block, vectorizer), folder)
 
 
-def _surveyed(block: Block, vectorizer: Any) -> Survey:
-    rows = as_rows_of_names(block.y)
-    if rows is not None:
-        names: list[str] | None = sorted({name for row in rows for name in row})
-        n_rows, n_labels = len(rows), 0
-    elif isinstance(block.y, (list, tuple)) and all(isinstance(row, (list, tuple)) and not row for row in block.y):
-        names, n_rows, n_labels = [], len(block.y), 0  # rows, none of which has a label
-        rows = []
-    else:
-        Y = as_indicator(block.y, "y")
-        names, (n_rows, n_labels) = None, Y.shape
-    texts = as_texts(block.X)
+def _checked_block(block: Block, vectorizer: Any) -> ReadBlock:
+    labels = named_labels(block.y)
+    Y, names = (as_indicator(block.y, "y"), None) if labels is None else (labels.Y, labels.names)
+    texts, terms = as_texts(block.X), None
     if texts is None:
         X = _checked(block.X)
-        of_X: dict[str, Any] = {
-            "n_features": X.shape[1],
-            "dtype": X.dtype,
-            "is_sparse": sparse.issparse(X),
-            "terms": None,
-        }
-        n_given = X.shape[0]
     else:
-        of_X = {"n_features": 0, "dtype": None, "is_sparse": True, "terms": count_terms(vectorizer, texts)}
-        n_given = len(texts)
-    if n_given != n_rows:
-        raise DataError(f"X has {n_given} rows, but y has {n_rows}.")
-    kind: Literal["names", "indicator"] = "indicator" if rows is None else "names"
-    return Survey(n_rows=n_rows, kind=kind, label_names=names, n_labels=n_labels, block=block.name, **of_X)
+        terms, X = count_texts(vectorizer, texts)
+    if X.shape[0] != Y.shape[0]:
+        raise DataError(f"X has {X.shape[0]} rows, but y has {Y.shape[0]}.")
+    return ReadBlock(block.name, X, terms, Y, names)
+
+
+def _survey(workspace: DaskWorkspace, read: list[Any], vectorizer: Any) -> Survey:
+    """What all blocks hold, put together on the workers, eight at a time."""
+    client = workspace.client
+    with clear_errors(client, "merging"):
+        level = [client.submit(_survey_of, block, vectorizer, pure=False) for block in read]
+        while len(level) > 1:
+            groups = [level[start : start + MERGED_AT_ONCE] for start in range(0, len(level), MERGED_AT_ONCE)]
+            level = [client.submit(_merge, group, pure=False) for group in groups]
+        found: Survey = gather(client, "merging", level, ["what was read"])[0]
+    return found
+
+
+def _survey_of(packed: Packed, vectorizer: Any) -> Survey:
+    block: ReadBlock = unpack(packed)
+    is_sparse = sparse.issparse(block.X)
+    has_terms = block.terms is not None
+    return Survey(
+        sizes=[BlockSize(block.X.shape[0], block.X.nnz if is_sparse else 0, block.Y.nnz)],
+        kind="indicator" if block.names is None else "names",
+        label_names=None if block.names is None else block.names.tolist(),
+        n_labels=block.Y.shape[1] if block.names is None else 0,
+        terms=counts_of_terms(vectorizer, CountedTexts(block.terms, block.X)) if has_terms else None,
+        n_features=0 if has_terms else block.X.shape[1],
+        dtype=block.X.dtype,
+        is_sparse=is_sparse,
+        block=block.name,
+    )
 
 
 def _merge(found: Sequence[Survey]) -> Survey:
@@ -199,11 +220,36 @@ def _merge(found: Sequence[Survey]) -> Survey:
     lists = [survey.label_names for survey in found if survey.label_names is not None]
     counts = [survey.terms for survey in found if survey.terms is not None]
     return first._replace(
-        n_rows=sum(survey.n_rows for survey in found),
+        sizes=[size for survey in found for size in survey.sizes],
         label_names=sorted(set().union(*lists)) if lists else None,
         terms=merge_term_counts(counts) if counts else None,
-        dtype=None if first.dtype is None else np.result_type(*(survey.dtype for survey in found if survey.dtype)),
+        dtype=np.result_type(*(survey.dtype for survey in found)),
     )
+
+
+def _agree(
+    workspace: DaskWorkspace, blocks: Sequence[LazyBlock], read: list[Any], terms: list[str], folder: str
+) -> tuple[list[Any], list[int]]:
+    """Where the terms of each block stand in the vocabulary: as futures, and how many of its values stay."""
+    client, stage = workspace.client, "vocabulary"
+    with clear_errors(client, stage):
+        payload = client.submit(same, pack(name_array(terms), folder), pure=False)
+        token = secrets.token_hex(8)
+        futures = [client.submit(_term_columns, block, payload, token, folder, pure=False) for block in read]
+        counts = [client.submit(_values_kept, columns, pure=False) for columns in futures]
+        return futures, gather(client, stage, counts, [block.name for block in blocks], workspace.progress)
+
+
+def _term_columns(packed: Packed, payload: Packed, token: str, folder: str) -> Packed:
+    block: ReadBlock = unpack(packed)
+    columns = columns_among(np.asarray(block.terms), unpacked(token, payload))
+    n_values = int((columns[block.X.indices] >= 0).sum())
+    return pack(TermColumns(columns, n_values), folder)
+
+
+def _values_kept(packed: Packed) -> int:
+    found: TermColumns = packed.value
+    return found.n_values
 
 
 def _names_of(found: Survey, label_names: Sequence[str] | None) -> NDArray[Any]:
@@ -228,25 +274,6 @@ def _feature_names(fitted: Any, feature_names: Sequence[str] | None, X: Any) -> 
     return names
 
 
-def _encode(block: Block, vectorizer: Any, column_of: dict[str, int], found: Survey) -> EncodedBlock:
-    """Features and label indicator of one block."""
-    with named_errors(block):
-        return _encoded(block, vectorizer, column_of, found)
-
-
-def _encoded(block: Block, vectorizer: Any, column_of: dict[str, int], found: Survey) -> EncodedBlock:
-    X = _checked(block.X if vectorizer is None else vectorizer.transform(as_texts(block.X)))
-    if found.kind == "indicator":
-        return EncodedBlock(X, as_indicator(block.y, "y"))
-    rows = as_rows_of_names(block.y) or [[] for _ in block.y]
-    own = sorted({name for row in rows for name in row})
-    Y = indicator_of_names(rows, name_array(own))
-    columns = np.array([column_of[name] for name in own], dtype=np.int32)
-    placed = sparse.csr_array((Y.data, columns[Y.indices], Y.indptr), shape=(len(rows), len(column_of)))
-    placed.sort_indices()
-    return EncodedBlock(X, placed)
-
-
 def _checked(X: Any) -> Any:
     """Features as a local fit takes them."""
     X = check_array(X, accept_sparse="csr", dtype=[np.float32, np.float64])
@@ -254,51 +281,79 @@ def _checked(X: Any) -> Any:
 
 
 def _stacked(
-    workspace: DaskWorkspace, blocks: list[EncodedBlock], found: Survey, n_labels: int
+    workspace: DaskWorkspace,
+    blocks: Sequence[LazyBlock],
+    read: list[Any],
+    columns: list[Any],
+    found: Survey,
+    names: NDArray[Any],
+    weighting: Weighting | None,
 ) -> tuple[Any, sparse.csr_array]:
     """All blocks one behind the other, in files."""
-    first_rows = np.concatenate([[0], np.cumsum([block.Y.shape[0] for block in blocks])])
-    Y, put_Y = _empty_rows(workspace, [block.Y for block in blocks], (int(first_rows[-1]), n_labels), np.float32)
+    client, stage = workspace.client, "encoding"
+    n_rows, n_values, n_carried = (np.concatenate([[0], np.cumsum(sizes)]) for sizes in zip(*found.sizes, strict=True))
+    total = int(n_rows[-1])
+    Y = _empty_rows(workspace, int(n_carried[-1]), (total, len(names)), np.float32)
     if found.is_sparse:
-        dtype = np.result_type(*(block.X.dtype for block in blocks))
-        X, put_X = _empty_rows(workspace, [block.X for block in blocks], (Y.shape[0], found.n_features), dtype)
+        X = _empty_rows(workspace, int(n_values[-1]), (total, found.n_features), found.dtype)
     else:
-        X, put_X = workspace.empty((Y.shape[0], found.n_features), np.dtype(found.dtype)), first_rows
-    workspace.map("stacking", _put_block, range(len(blocks)), blocks, first_rows, put_X, put_Y, X, Y, found.is_sparse)
+        X = workspace.empty((total, found.n_features), found.dtype)
+    shared = (X, Y, weighting, names if found.kind == "names" else None)
+    with clear_errors(client, stage):
+        payload, token = client.submit(same, pack(shared, workspace.folder), pure=False), secrets.token_hex(8)
+        starts = zip(n_rows.tolist(), n_values.tolist(), n_carried.tolist(), strict=True)
+        futures = [
+            client.submit(_put_block, block, of_block, BlockSize(*start), payload, token, pure=False)
+            for block, of_block, start in zip(read, columns, starts, strict=False)  # the last one is the end
+        ]
+        gather(client, stage, futures, [block.name for block in blocks], workspace.progress)
     return X, Y
 
 
-def _empty_rows(
-    workspace: DaskWorkspace, blocks: list[sparse.csr_array], shape: tuple[int, int], dtype: Any
-) -> tuple[sparse.csr_array, NDArray[np.int64]]:
-    """A matrix with room for all blocks, and where the values of each begin."""
-    starts = np.concatenate([[0], np.cumsum([block.nnz for block in blocks])]).astype(np.int64)
-    index = np.int32 if max(int(starts[-1]), *shape) < INT32 else np.int64
-    data, indices = workspace.empty(int(starts[-1]), dtype), workspace.empty(int(starts[-1]), index)
-    indptr = workspace.empty(shape[0] + 1, index)
+def _empty_rows(workspace: DaskWorkspace, n_values: int, shape: tuple[int, int], dtype: Any) -> sparse.csr_array:
+    """A matrix with room for all blocks."""
+    index = np.int32 if max(n_values, *shape) < INT32 else np.int64
     matrix = sparse.csr_array(shape, dtype=dtype)
-    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
-    return matrix, starts
+    matrix.data, matrix.indices = workspace.empty(n_values, dtype), workspace.empty(n_values, index)
+    matrix.indptr = workspace.empty(shape[0] + 1, index)
+    return matrix
 
 
-def _put_block(
-    number: int,
-    blocks: list[EncodedBlock],
-    first_rows: NDArray[np.int64],
-    X_starts: NDArray[np.int64],
-    Y_starts: NDArray[np.int64],
-    X: Any,
-    Y: sparse.csr_array,
-    is_sparse: bool,
-) -> None:
-    """Copy one block to its place."""
-    rows = slice(int(first_rows[number]), int(first_rows[number + 1]))
-    pairs = [(blocks[number].Y, Y, Y_starts)]
-    if is_sparse:
-        pairs.append((blocks[number].X, X, X_starts))
+def _put_block(packed: Packed, packed_columns: Packed | None, start: BlockSize, payload: Packed, token: str) -> None:
+    """Bring one block into the numbers of all, and copy it to its place."""
+    block: ReadBlock = unpack(packed)
+    X, Y, weighting, names = unpacked(token, payload)
+    own_X, own_Y = block.X, block.Y
+    if packed_columns is not None:
+        columns: TermColumns = unpack(packed_columns)
+        with named_errors(Block(block.name, None, None)):
+            counts = _renumbered(own_X, columns.columns, X.shape[1])
+            own_X = _checked(weighted_counts(weighting.vectorizer, counts, weighting.idf))
+    if block.names is not None:
+        own_Y = _renumbered(own_Y, columns_among(block.names, names), Y.shape[1])
+    if sparse.issparse(X):
+        _put_rows(own_X, X, start.n_rows, start.n_values)
     else:
-        X[rows] = blocks[number].X
-    for block, whole, starts in pairs:
-        places = slice(int(starts[number]), int(starts[number + 1]))
-        whole.data[places], whole.indices[places] = block.data, block.indices
-        whole.indptr[rows.start + 1 : rows.stop + 1] = block.indptr[1:] + starts[number]
+        X[start.n_rows : start.n_rows + own_X.shape[0]] = own_X
+    _put_rows(own_Y, Y, start.n_rows, start.n_carried)
+
+
+def _renumbered(matrix: sparse.csr_array, columns: NDArray[np.int32], width: int) -> sparse.csr_array:
+    """The matrix with other numbers of its columns; those with -1 are left out."""
+    found = columns[matrix.indices]
+    kept = found >= 0
+    if kept.all():
+        moved = sparse.csr_array((matrix.data, found, matrix.indptr), shape=(matrix.shape[0], width))
+    else:
+        indptr = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr]
+        moved = sparse.csr_array((matrix.data[kept], found[kept], indptr), shape=(matrix.shape[0], width))
+    if not moved.has_sorted_indices:
+        moved = moved.copy()
+        moved.sort_indices()
+    return moved
+
+
+def _put_rows(rows: sparse.csr_array, whole: sparse.csr_array, first_row: int, first_value: int) -> None:
+    places = slice(first_value, first_value + rows.nnz)
+    whole.data[places], whole.indices[places] = rows.data, rows.indices
+    whole.indptr[first_row + 1 : first_row + 1 + rows.shape[0]] = rows.indptr[1:].astype(np.int64) + first_value

@@ -10,11 +10,14 @@ import secrets
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from pysldl.preprocessing.labels import name_array
 
 __all__ = ["Packed", "forget_maps", "new_array", "pack", "release_pages", "unpack"]
 
@@ -71,6 +74,14 @@ class FileArray:
 
 
 @dataclass(frozen=True)
+class FileTexts:
+    """Many texts: all of them one behind the other in UTF-8, and how many characters each has."""
+
+    content: Any
+    lengths: Any
+
+
+@dataclass(frozen=True)
 class Packed:
     """A value whose large arrays are replaced by :class:`FileArray`; Dask sends it as any other object."""
 
@@ -88,8 +99,10 @@ def unpack(packed: Packed) -> Any:
 
 
 def _as_place(part: Any, folder: str) -> Any:
-    if not isinstance(part, np.ndarray) or part.dtype.hasobject or part.size == 0:
+    if not isinstance(part, np.ndarray) or part.size == 0:
         return part
+    if part.dtype.hasobject:
+        return _as_texts(part, folder) if part.ndim == 1 and part.nbytes >= SPILLED_BYTES else part
     found = _locate(part)
     if found is None and part.nbytes >= SPILLED_BYTES:
         copied = new_array(folder, part.shape, part.dtype)
@@ -98,7 +111,21 @@ def _as_place(part: Any, folder: str) -> Any:
     return part if found is None else FileArray(*found, part.shape, part.dtype.str, part.strides)
 
 
+def _as_texts(names: NDArray[np.object_], folder: str) -> Any:
+    """Names as arrays of bytes and lengths; other objects as they are."""
+    texts = names.tolist()
+    if not all(type(text) is str for text in texts):
+        return names
+    content = np.frombuffer("".join(texts).encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    return FileTexts(_as_place(content, folder), _as_place(lengths, folder))
+
+
 def _as_array(part: Any) -> Any:
+    if isinstance(part, FileTexts):
+        whole = _as_array(part.content).tobytes().decode("utf-8", "surrogatepass")
+        ends = np.cumsum(_as_array(part.lengths)).tolist()
+        return name_array([whole[start:stop] for start, stop in pairwise([0, *ends])])
     if not isinstance(part, FileArray):
         return part
     return open_array(part.path, part.offset, part.shape, part.dtype, part.strides)
@@ -106,7 +133,7 @@ def _as_array(part: Any) -> Any:
 
 def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
     """``value`` with its arrays replaced, in containers, sparse matrices and objects of this library, too."""
-    if isinstance(value, np.ndarray | FileArray):
+    if isinstance(value, np.ndarray | FileArray | FileTexts):
         return replace(value)
     if isinstance(value, tuple):
         items = [_replaced(item, replace) for item in value]

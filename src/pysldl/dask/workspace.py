@@ -1,8 +1,10 @@
 """The workspace of a cluster: arrays are files that all workers see, parts are Dask tasks."""
 
 import secrets
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from numpy.typing import DTypeLike, NDArray
@@ -12,7 +14,7 @@ from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.threads import at_most_threads
 from pysldl.backend.workspace import Workspace
 from pysldl.dask.cluster import clear_errors, n_workers, watching_workers
-from pysldl.dask.transport import Packed, new_array, pack, release_pages, unpack
+from pysldl.dask.transport import Packed, forget_maps, new_array, pack, release_pages, unpack
 from pysldl.exceptions import ClusterError
 
 __all__ = ["DaskWorkspace", "gather", "release_when_large", "same", "unpacked"]
@@ -47,6 +49,18 @@ class DaskWorkspace(Workspace):
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Make a file of zeros as an array."""
         return new_array(self.folder, shape, dtype)
+
+    @contextmanager
+    def folder_for_a_while(self) -> Iterator[str]:
+        """Make a folder within the workspace for arrays that are not needed until the end of the fit."""
+        folder = tempfile.mkdtemp(dir=self.folder)
+        try:
+            yield folder
+        finally:
+            forget_maps(folder)
+            with suppress(Exception):  # a worker that was lost has no maps
+                self.client.run(forget_maps, folder, on_error="ignore")
+            shutil.rmtree(folder, ignore_errors=True)
 
     def map(self, stage: str, function: Callable[..., T], parts: Sequence[Any], *shared: Any) -> list[T]:
         """``[function(part, *shared) for part in parts]``, done by the workers; large results are mapped files."""

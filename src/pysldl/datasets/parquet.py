@@ -11,10 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from pysldl._utils.files import open_atomic
+from pysldl.backend.dispatch import as_int32_indices
 from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.files import check_unpacked, require_file, stem
 from pysldl.exceptions import DataError, MissingDependencyError
-from pysldl.preprocessing.labels import indicator_of_names, name_array
+from pysldl.preprocessing.labels import EncodedLabels, join_encoded, name_array
 
 __all__ = [
     "ARROW_SUFFIXES",
@@ -66,11 +67,20 @@ class Part(NamedTuple):
 
 
 class PartRows(NamedTuple):
-    """The rows of a part: either texts or features, and label names where they were asked for."""
+    """The rows of a part: either texts or features, and labels where they were asked for.
+
+    Attributes
+    ----------
+    texts : list of str or None
+    X : csr_array of shape (n_rows, n_features) or None
+    labels : EncodedLabels or None
+        Its names are those of this part, sorted.
+    split : list or None
+    """
 
     texts: list[str] | None
     X: sparse.csr_array | None
-    labels: list[list[str]] | None
+    labels: EncodedLabels | None
     split: list[str | None] | None = None
 
     @property
@@ -155,7 +165,7 @@ def read_part(
     return PartRows(
         _texts(table[columns.text], part, columns.text) if takes_text else None,
         None if takes_text else _features(table, part, columns, n_features),
-        _label_lists(table[columns.labels], part, columns.labels) if labels else None,
+        _labels(table[columns.labels], part, columns.labels) if labels else None,
         _splits(table[USUAL_SPLIT], part) if has_split else None,
     )
 
@@ -189,11 +199,10 @@ def read_parquet(
     """
     columns = Columns(str(text), str(labels), str(indices), str(values))
     read = [read_part(part, columns, n_features=n_features) for part in list_parts(path)]
-    rows = [row for part in read for row in part.labels or []]
-    if not rows:
+    if not any(part.n_rows for part in read):
         raise DataError(f"{path}: holds no rows.")
-    label_names = name_array(sorted({label for row in rows for label in row}))
-    if not len(label_names):
+    encoded = join_encoded([part.labels for part in read if part.labels is not None])
+    if not len(encoded.names):
         raise DataError(f"{path}: no row has a label.")
     blocks = [part.X for part in read if part.X is not None]
     if blocks and len(blocks) != len(read):
@@ -205,8 +214,8 @@ def read_parquet(
     return Dataset(
         name or stem(Path(os.fspath(path))).strip("*") or Path(os.fspath(path)).parent.name,
         sparse.vstack(blocks, format="csr") if blocks else None,
-        indicator_of_names(rows, label_names),
-        label_names,
+        encoded.Y,
+        encoded.names,
         splits={
             key: np.array([row for row, where in enumerate(split) if where == key])
             for key in dict.fromkeys(split)
@@ -396,7 +405,8 @@ def _splits(column: Any, part: Part) -> list[str | None]:
     return found
 
 
-def _label_lists(column: Any, part: Part, name: str) -> list[list[str]]:
+def _labels(column: Any, part: Part, name: str) -> EncodedLabels:
+    """Lists of names as an indicator: each name becomes a text of Python once, however often it occurs."""
     pa = _pyarrow()
     inner = getattr(column.type, "value_type", None) if _is_list(column.type) else None
     if inner is not None and pa.types.is_dictionary(inner):
@@ -404,11 +414,28 @@ def _label_lists(column: Any, part: Part, name: str) -> list[list[str]]:
     if inner is None or not (pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_null(inner)):
         raise DataError(f"{part}: column {name!r} must hold lists of strings, but its type is {column.type}.")
     _refuse_nulls(column, part, name, "write an empty list for a row without labels")
-    rows: list[list[str]] = column.to_pylist()
-    for number, row in enumerate(rows):
-        if None in row:
-            raise DataError(f"{part}, row {number}: a label in column {name!r} is empty.")
-    return rows
+    sizes = pa.compute.list_value_length(column).to_numpy().astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    flat = pa.compute.list_flatten(column).combine_chunks()
+    if flat.null_count:
+        first = int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0])
+        row = int(np.searchsorted(indptr, first, side="right")) - 1
+        raise DataError(f"{part}, row {row}: a label in column {name!r} is empty.")
+    if not len(flat):
+        return EncodedLabels(sparse.csr_array((len(sizes), 0), dtype=np.float32), name_array([]), "names")
+    if not pa.types.is_dictionary(flat.type):
+        flat = flat.dictionary_encode()
+    found: list[str] = flat.dictionary.to_pylist()
+    names = sorted(set(found))  # a dictionary of a file may have a name twice, or one that no row has
+    place = {known: column for column, known in enumerate(names)}
+    columns = np.array([place[known] for known in found], dtype=np.int32)[flat.indices.to_numpy()]
+    Y = sparse.csr_array((np.ones(len(columns), np.float32), columns, indptr), shape=(len(sizes), len(names)))
+    Y.sum_duplicates()
+    Y.data[:] = 1
+    used = np.bincount(Y.indices, minlength=len(names)) > 0
+    if not used.all():
+        Y, names = Y[:, used], [known for known, is_used in zip(names, used.tolist(), strict=True) if is_used]
+    return EncodedLabels(as_int32_indices(Y), name_array(names), "names")
 
 
 def _features(table: Any, part: Part, columns: Columns, n_features: int | None) -> sparse.csr_array:

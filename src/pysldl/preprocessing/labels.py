@@ -5,6 +5,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -21,9 +22,12 @@ __all__ = [
     "as_indicator",
     "as_rows_of_names",
     "check_label_names",
+    "columns_among",
     "encode_labels",
     "indicator_of_names",
+    "join_encoded",
     "name_array",
+    "rows_of_names",
 ]
 
 UNORDERED = (set, frozenset)
@@ -169,6 +173,52 @@ def name_array(names: Any) -> NDArray[np.object_]:
     texts = np.empty(array.size, dtype=object)
     texts[:] = [str(name) for name in array.ravel().tolist()]
     return texts.reshape(array.shape)
+
+
+def columns_among(names: NDArray[Any], all_names: NDArray[Any]) -> NDArray[np.int32]:
+    """Where each of some names stands in ``all_names``, which may come in any order; -1 for one that is not there.
+
+    Examples
+    --------
+    >>> columns_among(name_array(["sea", "sky"]), name_array(["sky", "cloud"]))
+    array([-1,  0], dtype=int32)
+    """
+    if not len(names) or not len(all_names):
+        return np.full(len(names), -1, dtype=np.int32)
+    order = np.argsort(all_names, kind="stable")
+    place = np.minimum(np.searchsorted(all_names, names, sorter=order), len(all_names) - 1)
+    columns = order[place].astype(np.int32)
+    columns[all_names[columns] != names] = -1
+    return columns
+
+
+def join_encoded(parts: Sequence[EncodedLabels]) -> EncodedLabels:
+    """Labels of several blocks of rows, one behind the other; the names of all are sorted.
+
+    Examples
+    --------
+    >>> joined = join_encoded([encode_labels([["sky"]]), encode_labels([["cloud"], ["sky"]])])
+    >>> joined.names.tolist(), joined.Y.toarray().tolist()
+    (['cloud', 'sky'], [[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]])
+    """
+    names = name_array(sorted({name for part in parts for name in part.names.tolist()}))
+    blocks = []
+    for part in parts:
+        columns = columns_among(part.names, names)[part.Y.indices]  # both are sorted, and so the columns of a row are
+        blocks.append(sparse.csr_array((part.Y.data, columns, part.Y.indptr), shape=(part.Y.shape[0], len(names))))
+    return EncodedLabels(as_int32_indices(sparse.vstack(blocks, format="csr")), names, "names")
+
+
+def rows_of_names(encoded: EncodedLabels) -> list[list[str]]:
+    """One list of label names a row.
+
+    Examples
+    --------
+    >>> rows_of_names(encode_labels([["sky", "cloud"], []]))
+    [['cloud', 'sky'], []]
+    """
+    names = encoded.names[encoded.Y.indices].tolist()
+    return [names[start:stop] for start, stop in pairwise(encoded.Y.indptr.tolist())]
 
 
 def check_label_names(names: Sequence[str] | NDArray[Any], n_labels: int | None = None) -> NDArray[Any]:

@@ -1,16 +1,27 @@
 """The vocabulary of texts that come in blocks: counted block by block, put together, and given to a vectorizer."""
 
-from collections import Counter
+from array import array
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from pysldl.exceptions import DataError
+from pysldl.preprocessing.labels import name_array
 
-__all__ = ["TermCounts", "count_terms", "merge_term_counts", "vocabulary_of_counts"]
+__all__ = [
+    "CountedTexts",
+    "TermCounts",
+    "count_texts",
+    "counts_of_terms",
+    "merge_term_counts",
+    "vocabulary_of_counts",
+    "weighted_counts",
+]
 
 
 class TermCounts(NamedTuple):
@@ -30,28 +41,91 @@ class TermCounts(NamedTuple):
     total: Counter[str]
 
 
-def count_terms(vectorizer: Any, texts: Sequence[str]) -> TermCounts:
-    """Count the terms that a vectorizer finds in texts, without fitting it.
+class CountedTexts(NamedTuple):
+    """Texts as counts of their terms.
+
+    Attributes
+    ----------
+    terms : ndarray of shape (n_terms,)
+        Those of these texts, sorted.
+    counts : csr_array of shape (n_texts, n_terms)
+        How often each text has each term; columns ascend within a row.
+    """
+
+    terms: NDArray[Any]
+    counts: sparse.csr_array
+
+
+def count_texts(vectorizer: Any, texts: Sequence[str]) -> CountedTexts:
+    """Count the terms that a vectorizer finds in each text, without fitting it.
 
     Examples
     --------
     >>> from pysldl.preprocessing.text import default_vectorizer
-    >>> count_terms(default_vectorizer(), ["sea and sky", "sky"]).texts["sky"]
-    2
+    >>> counted = count_texts(default_vectorizer(), ["sea and sky", "sky"])
+    >>> counted.terms.tolist(), counted.counts.toarray().tolist()
+    (['and', 'sea', 'sky'], [[1, 1, 1], [0, 0, 1]])
     """
     analyze = vectorizer.build_analyzer()
-    given = vectorizer.vocabulary
-    known = None if given is None else set(given)
-    with_term: Counter[str] = Counter()
-    total: Counter[str] = Counter()
+    known = None if vectorizer.vocabulary is None else set(vectorizer.vocabulary)
+    number_of: defaultdict[str, int] = defaultdict()
+    number_of.default_factory = number_of.__len__
+    sizes, numbers, counts = array("q", [0]), array("q"), array("q")
     for text in texts:
         terms = analyze(text)
         if known is not None:
             terms = [term for term in terms if term in known]
-        with_term.update(set(terms))
-        if vectorizer.max_features is not None:
-            total.update(terms)
-    return TermCounts(len(texts), with_term, total)
+        found = Counter(map(number_of.__getitem__, terms))
+        numbers.extend(found.keys())
+        counts.extend(found.values())
+        sizes.append(len(numbers))
+    terms = sorted(number_of)
+    column_of = np.empty(len(terms), dtype=np.int32)
+    column_of[[number_of[term] for term in terms]] = np.arange(len(terms), dtype=np.int32)
+    columns = column_of[np.frombuffer(numbers, dtype=np.int64)] if len(numbers) else np.empty(0, np.int32)
+    values = np.array(counts, dtype=np.int32)
+    if vectorizer.binary:
+        values[:] = 1
+    shape = (len(texts), len(terms))
+    counted = sparse.csr_array((values, columns, np.array(sizes, dtype=np.int64)), shape=shape)
+    counted.sort_indices()
+    return CountedTexts(name_array(terms), counted)
+
+
+def counts_of_terms(vectorizer: Any, counted: CountedTexts) -> TermCounts:
+    """How often the terms of counted texts occur, as far as a vectorizer asks for it."""
+    terms, matrix = counted.terms.tolist(), counted.counts
+    with_term = np.bincount(matrix.indices, minlength=len(terms))
+    total = Counter[str]()
+    if vectorizer.max_features is not None:
+        occurrences = np.bincount(matrix.indices, weights=matrix.data, minlength=len(terms)).astype(np.int64)
+        total.update(dict(zip(terms, occurrences.tolist(), strict=True)))
+    return TermCounts(matrix.shape[0], Counter(dict(zip(terms, with_term.tolist(), strict=True))), total)
+
+
+def weighted_counts(vectorizer: Any, counts: sparse.csr_array, idf: NDArray[Any] | None) -> sparse.csr_array:
+    """What ``transform`` of the fitted vectorizer makes of texts with these counts, bit for bit.
+
+    Parameters
+    ----------
+    vectorizer : CountVectorizer or TfidfVectorizer
+        Its parameters count; it need not be fitted.
+    counts : csr_array of shape (n_texts, n_terms)
+        By the columns of the fitted vectorizer, which ascend within a row.
+    idf : ndarray of shape (n_terms,) or None
+        As :func:`vocabulary_of_counts` returns it.
+    """
+    values = counts.astype(vectorizer.dtype)
+    if not hasattr(vectorizer, "sublinear_tf"):
+        return values
+    from sklearn.feature_extraction.text import TfidfTransformer  # not above: a model that only answers has its own
+
+    settings = {name: getattr(vectorizer, name) for name in ("norm", "use_idf", "smooth_idf", "sublinear_tf")}
+    one_of_each = sparse.csr_array(np.ones((1, counts.shape[1]), dtype=vectorizer.dtype))
+    transformer = TfidfTransformer(**settings).fit(one_of_each)
+    if idf is not None:
+        transformer.idf_ = idf
+    return sparse.csr_array(transformer.transform(values, copy=False))
 
 
 def merge_term_counts(parts: Iterable[TermCounts]) -> TermCounts:
@@ -112,7 +186,9 @@ def _limited(vectorizer: Any, counts: TermCounts) -> list[str]:
     )
     kept = (df <= highest) & (df >= lowest)
     if vectorizer.max_features is not None and kept.sum() > vectorizer.max_features:
-        total = np.array([counts.total[term] for term in terms], dtype=np.int64)
+        # As scikit-learn sums them: among equally frequent terms the type decides which are taken.
+        kind = vectorizer.dtype if np.issubdtype(vectorizer.dtype, np.floating) else np.int64
+        total = np.array([counts.total[term] for term in terms], dtype=kind)
         frequent = (-total[kept]).argsort()[: vectorizer.max_features]
         chosen = np.zeros(len(terms), dtype=bool)
         chosen[np.flatnonzero(kept)[frequent]] = True
