@@ -6,10 +6,10 @@
     python benchmarks/dask_cluster.py memory --rows 2000000 --labels 1000000 --record
 
 `equality` fits data sets locally and on clusters, and compares model folders. `overhead` compares the processor time of
-the local fit with two threads and that of two workers with one thread each, one after the other in one run. `faults`
-kills a worker (SIGKILL) at a random moment of each fit and of each prediction, and compares what comes out. `memory`
-makes Parquet parts of rows with Zipf terms, fits and predicts with workers of limited memory, and notes the peaks of
-all processes.
+a local fit with two threads and that of two workers with one thread each, from the same Parquet parts to a model
+folder. `faults` kills a worker (SIGKILL) at a random moment of each fit and of each prediction, and compares what comes
+out. `memory` makes Parquet parts of rows with Zipf terms, fits and predicts with workers of limited memory, and notes
+the peaks of all processes.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from dask import delayed
 from data import open_dataset
 from pysldl import make_sldl
 from pysldl.dask import DaskSLDLClassifier, connect, read_parts
-from pysldl.datasets import Dataset, write_parquet
+from pysldl.datasets import Dataset, read_parquet, write_parquet
 from pysldl.persistence import read_manifest, save_model
 from records import add_record_option, write_rows
 
@@ -88,31 +88,40 @@ def equality(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def overhead(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Processor seconds of local and far fits, of all their processes, taken in turns; the medians of their ratios."""
+    """Processor seconds from Parquet parts to a model folder: here with two threads, and on two workers with one each.
+
+    Both are done in turns; the first pair, in which processes import and load compiled code, is told apart.
+    """
     for name in args.data:
         data = training_rows(name, args.rows)
         with tempfile.TemporaryDirectory() as folder, connect("local", workers=2) as client:
-            write_parquet(data, Path(folder, "parts"), rows_per_part=-(-data.n_samples // 8))
+            parts = Path(folder, "parts")
+            write_parquet(data, parts, rows_per_part=-(-data.n_samples // 8))
             for preset in args.presets:
-                local, far = [], []
-                for _ in range(args.repeats + 1):  # the first compiles
+                pairs = []
+                for turn in range(args.repeats + 1):
                     started = processor_seconds(client)
-                    fit_locally(preset, data)
+                    near = read_parquet(parts)
+                    rows = near.X if near.texts is None else near.texts
+                    model = make_sldl(preset).fit(rows, near.Y, label_names=near.label_names)
+                    save_model(model, Path(folder, f"{preset}-{turn}"))
                     between = processor_seconds(client)
-                    DaskSLDLClassifier(make_sldl(preset), client).fit(read_parts(Path(folder, "parts")))
-                    local.append(between - started)
-                    far.append(processor_seconds(client) - between)
-                ratios = sorted(b / a for a, b in zip(local[1:], far[1:], strict=True))
+                    DaskSLDLClassifier(make_sldl(preset), client).fit(read_parts(parts))
+                    ended = processor_seconds(client)
+                    pairs.append(((sum(between) - sum(started)), ended[0] - between[0], ended[1] - between[1]))
+                ratios = sorted((client_s + worker_s) / local for local, client_s, worker_s in pairs[1:])
+                local, client_s, worker_s = np.median(np.array(pairs[1:]), axis=0).round(1).tolist()
                 yield (
                     {"data": name, "rows": data.n_samples, "preset": preset, "fits": args.repeats}
-                    | {"local_cpu_s": round(min(local[1:]), 1), "dask_cpu_s": round(min(far[1:]), 1)}
-                    | {"ratio": round(ratios[len(ratios) // 2], 3)}
+                    | {"local_cpu_s": local, "client_cpu_s": client_s, "workers_cpu_s": worker_s}
+                    | {"ratio": round(float(np.median(ratios)), 2), "least": round(ratios[0], 2)}
+                    | {"most": round(ratios[-1], 2), "first_dask_cpu_s": round(pairs[0][1] + pairs[0][2], 1)}
                 )
 
 
-def processor_seconds(client: Any) -> float:
+def processor_seconds(client: Any) -> tuple[float, float]:
     """Of this process, in which the scheduler runs, and of the workers."""
-    return time.process_time() + sum(client.run(time.process_time).values())
+    return time.process_time(), sum(client.run(time.process_time).values())
 
 
 def faults(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -109,7 +109,7 @@ def test_a_worker_killed_in_every_stage_of_a_fit_changes_nothing(client, folder,
     killed = {}
     estimator = make_sldl("accurate", **STAGES, progress=killer_of_workers(client, killed))
     again = DaskSLDLClassifier(estimator, client).fit(read_parts(folder))
-    assert {"reading", "encoding", "stacking", "indexing", "candidates", "label rows", "classifiers"} <= set(killed)
+    assert {"reading", "vocabulary", "encoding", "indexing", "candidates", "label rows", "classifiers"} <= set(killed)
     again.estimator_.set_params(progress=None)
     assert content(again)[0] == content(fitted[0])[0]
 

@@ -49,7 +49,7 @@ class DaskSLDLClassifier(BaseEstimator):
     Attributes
     ----------
     estimator_ : SLDLClassifier
-        The fitted classifier, its arrays mapped from the model folder.
+        The fitted classifier, read from the model folder when it is first asked for, its arrays mapped.
     model_folder_ : str
         The model folder that workers read; it goes with this object. :meth:`save` copies it.
 
@@ -59,6 +59,8 @@ class DaskSLDLClassifier(BaseEstimator):
     >>> clf = DaskSLDLClassifier()
     >>> clf.fit(read_parts("records/*.parquet")).save("model")  # doctest: +SKIP
     """
+
+    _loaded: SLDLClassifier | None = None
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class DaskSLDLClassifier(BaseEstimator):
         X, y, text, labels
             As in :meth:`fit`.
         """
-        if not hasattr(self, "estimator_"):
+        if not hasattr(self, "model_folder_"):
             return self.fit(X, y, text=text, labels=labels)
         blocks = blocks_of(X, y, text=text, label_lists=labels)
         grown = load_model(self.model_folder_, mmap=False)
@@ -156,7 +158,7 @@ class DaskSLDLClassifier(BaseEstimator):
 
         from dask import delayed
 
-        check_is_fitted(self, "estimator_")
+        check_is_fitted(self, "model_folder_")
         found = self._blocks(X, "predict_topk", text, k=k, names=names, proba=proba)
         sizes, pick = _block_sizes(X, len(found)), delayed(_pick)
         label_type = self.estimator_.label_names_.dtype if names else np.dtype(np.int64)
@@ -185,7 +187,7 @@ class DaskSLDLClassifier(BaseEstimator):
         dask array with CSR blocks, or bag of lists of names
             In the form that ``fit`` was given.
         """
-        check_is_fitted(self, "estimator_")
+        check_is_fitted(self, "model_folder_")
         found = self._blocks(X, "predict", text)
         if self.estimator_.target_kind_ == "names":
             from dask.bag import from_delayed
@@ -203,17 +205,26 @@ class DaskSLDLClassifier(BaseEstimator):
         top : int, optional
             Keep only so many labels of each row; the blocks are then CSR.
         """
-        check_is_fitted(self, "estimator_")
+        check_is_fitted(self, "model_folder_")
         found = self._blocks(X, "predict_proba", text, top=top)
         if top is None:
             return self._array_of(found, X, np.float64, np.empty((0, 0)))
         return self._array_of(found, X, np.float32, sparse.csr_array((0, 0), dtype=np.float32))
 
+    @property
+    def estimator_(self) -> SLDLClassifier:
+        """The fitted classifier."""
+        if not hasattr(self, "model_folder_"):
+            raise AttributeError("estimator_: call fit first.")
+        if self._loaded is None:
+            classifier: SLDLClassifier = load_model(self.model_folder_, verify=False)
+            self._loaded = classifier
+        return self._loaded
+
     def to_local(self) -> SLDLClassifier:
         """Return the fitted classifier."""
-        check_is_fitted(self, "estimator_")
-        classifier: SLDLClassifier = self.estimator_
-        return classifier
+        check_is_fitted(self, "model_folder_")
+        return self.estimator_
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the model folder; see :func:`pysldl.persistence.save_model`.
@@ -237,7 +248,7 @@ class DaskSLDLClassifier(BaseEstimator):
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.model_folder_ = str(Path(folder, "model"))
         save_model(estimator, self.model_folder_)
-        self.estimator_ = load_model(self.model_folder_, verify=False)
+        self._loaded = None
 
     def _blocks(self, X: Any, method: str, text: str, **arguments: Any) -> list[Any]:
         """Delayed results of a method of the classifier for every block."""

@@ -27,6 +27,7 @@ __all__ = [
 LEFT_TO_THE_CLIENT = 0.2  # of the memory of the machine, when a local cluster is sized
 SECONDS_TO_CONNECT = 20
 SECONDS_BETWEEN_LOOKS, SECONDS_WITHOUT_WORKERS = 5, 300
+FREED_BYTES_KEPT = 1 << 26  # by a worker, for the next arrays
 MOST_DEATHS = 10  # of workers at one task, after which it is the task's fault
 
 
@@ -97,6 +98,12 @@ def connect(
         "distributed.admin.tick.interval": "1s",
         "distributed.admin.system-monitor.interval": "2s",
         "distributed.admin.system-monitor.gil.enabled": False,
+        # Dask makes workers give every freed array back to the system, which costs more than to fill it.
+        "distributed.nanny.pre-spawn-environ": {
+            **dask.config.get("distributed.nanny.pre-spawn-environ"),
+            "MALLOC_TRIM_THRESHOLD_": FREED_BYTES_KEPT,
+            "MALLOC_MMAP_THRESHOLD_": FREED_BYTES_KEPT // 2,
+        },
     }
     with (
         tempfile.TemporaryDirectory(prefix="pysldl-dask-") as folder,
@@ -106,7 +113,7 @@ def connect(
             threads_per_worker=1,
             processes=True,
             memory_limit=limit,
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",
             local_directory=folder,
             silence_logs=50,
             protocol="tcp://",

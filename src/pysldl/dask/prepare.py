@@ -175,25 +175,32 @@ def _survey(workspace: DaskWorkspace, read: list[Any], vectorizer: Any) -> Surve
     """What all blocks hold, put together on the workers, eight at a time."""
     client = workspace.client
     with clear_errors(client, "merging"):
-        level = [client.submit(_survey_of, block, vectorizer, pure=False) for block in read]
+        level = [client.submit(_survey_of, group, vectorizer, pure=False) for group in _groups(read)]
         while len(level) > 1:
-            groups = [level[start : start + MERGED_AT_ONCE] for start in range(0, len(level), MERGED_AT_ONCE)]
-            level = [client.submit(_merge, group, pure=False) for group in groups]
+            level = [client.submit(_merge, group, pure=False) for group in _groups(level)]
         found: Survey = gather(client, "merging", level, ["what was read"])[0]
     return found
 
 
-def _survey_of(packed: Packed, vectorizer: Any) -> Survey:
+def _groups(items: list[Any]) -> list[list[Any]]:
+    return [items[start : start + MERGED_AT_ONCE] for start in range(0, len(items), MERGED_AT_ONCE)]
+
+
+def _survey_of(blocks: list[Packed], vectorizer: Any) -> Survey:
+    return _merge([_survey_of_one(block, vectorizer) for block in blocks])
+
+
+def _survey_of_one(packed: Packed, vectorizer: Any) -> Survey:
     block: ReadBlock = unpack(packed)
     is_sparse = sparse.issparse(block.X)
-    has_terms = block.terms is not None
+    terms = None if block.terms is None else counts_of_terms(vectorizer, CountedTexts(block.terms, block.X))
     return Survey(
         sizes=[BlockSize(block.X.shape[0], block.X.nnz if is_sparse else 0, block.Y.nnz)],
         kind="indicator" if block.names is None else "names",
         label_names=None if block.names is None else block.names.tolist(),
         n_labels=block.Y.shape[1] if block.names is None else 0,
-        terms=counts_of_terms(vectorizer, CountedTexts(block.terms, block.X)) if has_terms else None,
-        n_features=0 if has_terms else block.X.shape[1],
+        terms=terms,
+        n_features=block.X.shape[1] if terms is None else 0,
         dtype=block.X.dtype,
         is_sparse=is_sparse,
         block=block.name,

@@ -75,6 +75,9 @@ class InvertedIndex(LightEstimator):
             As in :meth:`pysldl.backend.workspace.Workspace.map`.
         """
         workspace = current_workspace()
+        if len(parts) == 1:
+            self.postings_ = workspace.map("indexing", _all_postings, parts, self, rows_of, *shared)[0]
+            return self
         blocks = workspace.map("indexing", _made_postings, parts, self, rows_of, *shared)
         self.postings_ = _joined_postings(workspace, blocks)
         return self
@@ -130,6 +133,13 @@ def _made_postings(
 ) -> sparse.csr_array:
     """Some rows, indexed on their own; whether all values can be rounded is known when all rows are."""
     return index._transposed(rows_of(part, *shared))
+
+
+def _all_postings(
+    part: Any, index: InvertedIndex, rows_of: Callable[..., sparse.csr_array], *shared: Any
+) -> sparse.csr_array:
+    """All rows, indexed at once."""
+    return index._postings_of(rows_of(part, *shared))
 
 
 def _some_rows(part: slice, X: Any) -> Any:
