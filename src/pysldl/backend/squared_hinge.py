@@ -35,7 +35,7 @@ BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 22
 NORM_ROWS = 1 << 12  # whose squares, in double precision, are there at a time
 # Knuth's constants of the generator that shuffles the rows, modulo 2**64: the same order with and without numba.
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
-HIGH_BITS = np.uint64(33)
+HIGH_BITS, DRAWN_BITS = np.uint64(33), np.uint64(31)  # what is left of a state, drawn as a fraction of 2**31
 
 
 class FittedLabels(NamedTuple):
@@ -366,8 +366,8 @@ def _shuffle(
     sums = np.cumsum(np.concatenate([np.ones(1, dtype=np.uint64), factors[:-1]]), dtype=np.uint64)
     states = seed[running, None] * factors + sums * INCREMENT
     seed[running] = states[np.arange(len(running)), lengths - 1]
-    left = np.maximum(lengths[:, None] - np.arange(lengths[0]), 1)
-    others = np.arange(lengths[0]) + (states >> HIGH_BITS).astype(np.int64) % left
+    left = np.maximum(lengths[:, None] - np.arange(lengths[0]), 1).astype(np.uint64)
+    others = np.arange(lengths[0]) + (((states >> HIGH_BITS) * left) >> DRAWN_BITS).astype(np.int64)
     still = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")  # labels that have more rows than s
     for s, n in enumerate(still.tolist()):
         own, other = running[:n], others[:n, s]

@@ -11,6 +11,7 @@ from pysldl.backend.squared_hinge import (
     BEFORE_HELD,
     BIAS_CENTER,
     BIAS_FREEDOM,
+    DRAWN_BITS,
     HIGH_BITS,
     INCREMENT,
     MULTIPLIER,
@@ -112,13 +113,18 @@ def _fit(
         label = labels[at]
         first, m = indptr[label], indptr[label + 1] - indptr[label]
         order, waits = np.empty(m, np.int32), np.empty(m, np.bool_)
+        # What is asked of a row at every visit, side by side for the rows of the label.
+        has, norm = np.empty(m, np.bool_), np.empty(m, np.float32)
+        begin, end = np.empty(m, np.uint64), np.empty(m, np.uint64)
         n_others = n_positive = n_positive_others = 0
         for e in range(m):
             row = rows[first + e]
+            has[e] = row >= 0
             n_positive += row >= 0
-            waits[e] = is_held[row if row >= 0 else ~row]
+            row = row if row >= 0 else ~row
+            begin[e], end[e], norm[e], waits[e] = xp[row], xp[row + 1], lengths[row], is_held[row]
             if not waits[e]:
-                n_positive_others += row >= 0
+                n_positive_others += has[e]
                 order[n_others] = e
                 n_others += 1
         n_held = m - n_others
@@ -157,21 +163,20 @@ def _fit(
                 violation, whole = np.float32(0.0), active == size
                 for s in range(active):
                     seed = seed * MULTIPLIER + INCREMENT
-                    other = s + np.int64(seed >> HIGH_BITS) % (active - s)
+                    other = s + np.int64(((seed >> HIGH_BITS) * np.uint64(active - s)) >> DRAWN_BITS)
                     order[s], order[other] = order[other], order[s]
                 s = 0
                 while s < active:
                     e = order[s]
-                    row, sign, shrink = rows[first + e], np.float32(1.0), shrink_with
-                    if row < 0:
-                        row, sign, shrink = ~row, np.float32(-1.0), shrink_without
+                    sign, shrink = np.float32(1.0), shrink_with
+                    if not has[e]:
+                        sign, shrink = np.float32(-1.0), shrink_without
                     if s + AHEAD < active:
-                        later = rows[first + order[s + AHEAD]]
-                        later = later if later >= 0 else ~later
-                        for j in range(np.uint64(xp[later]), np.uint64(xp[later + 1]), CACHE_LINE):
+                        later = order[s + AHEAD]
+                        for j in range(begin[later], end[later], CACHE_LINE):
                             prefetch(xi, j)
                             prefetch(xd, j)
-                    margin = _dot(w, xi, xd, xp[row], xp[row + 1])
+                    margin = _dot(w, xi, xd, begin[e], end[e])
                     gradient = sign * (margin + b) - np.float32(1.0) + alpha[e] * shrink
                     projected = gradient
                     if alpha[e] == 0 and gradient > 0:
@@ -183,13 +188,13 @@ def _fit(
                     violation = max(violation, abs(projected))
                     if projected != 0:
                         before = alpha[e]
-                        alpha[e] = max(before - gradient / (lengths[row] + FREEDOM + shrink), np.float32(0.0))
+                        alpha[e] = max(before - gradient / (norm[e] + FREEDOM + shrink), np.float32(0.0))
                         step = (alpha[e] - before) * sign
                         b += step * FREEDOM
-                        for j in range(np.uint64(xp[row]), np.uint64(xp[row + 1])):
+                        for j in range(begin[e], end[e]):
                             w[xi[j]] += step * xd[j]
                         if before == 0:
-                            for j in range(np.uint64(xp[row]), np.uint64(xp[row + 1])):
+                            for j in range(begin[e], end[e]):
                                 feature = xi[j]
                                 if not known[feature]:
                                     known[feature] = True
@@ -205,9 +210,7 @@ def _fit(
                 place = held_at[label]
                 for e in range(m):
                     if waits[e]:
-                        row = rows[first + e]
-                        row = row if row >= 0 else ~row
-                        held_scores[place] = _dot_of_kept(w, xi, xd, xp[row], xp[row + 1], min_weight) + b
+                        held_scores[place] = _dot_of_kept(w, xi, xd, begin[e], end[e], min_weight) + b
                         place += 1
         if used + n_touched > room:
             room = max(2 * room, used + n_touched)
