@@ -108,7 +108,7 @@ def test_margins(world, plain, weighted):
     candidates[np.isin(candidates, [3, 4])] = -1  # labels that no row was offered
     Y = sparse.csr_array(Y.toarray() * (np.arange(Y.shape[1]) != 4), dtype=np.float32)  # and one that no row has
     problems = label_problems(candidates, Y)
-    settings = {"tol": 0.05, "min_weight": 0.0}
+    settings = {"tol": 0.05, "min_weight": 0.0, "max_epochs": 300}
     if weighted:
         settings["positive_weight"] = np.random.default_rng(4).uniform(1, 5, Y.shape[1]).astype(np.float32)
     fast, slow = fit_squared_hinge(X, problems, **settings), plain(fit_squared_hinge, X, problems, **settings)
