@@ -12,7 +12,7 @@ from pysldl.backend.dispatch import as_int32_indices, primitive
 from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.threads import matmul
 
-__all__ = ["DesignMatrix", "design_matrix"]
+__all__ = ["DesignMatrix", "as_dense", "design_matrix"]
 
 
 @primitive(torch="arrays")
@@ -94,12 +94,12 @@ class DesignMatrix:
 
     def gram(self) -> Any:
         """``(X - mean).T @ (X - mean)``, dense (n_features, n_features), float64."""
-        gram = _dense(self.X.T @ self.X) if sparse.issparse(self.X) else matmul(self.X.T, self.X)
+        gram = as_dense(self.X.T @ self.X) if sparse.issparse(self.X) else matmul(self.X.T, self.X)
         return gram if self.mean is None else gram - self.X.shape[0] * np.outer(self.mean, self.mean)
 
     def kernel(self) -> Any:
         """``(X - mean) @ (X - mean).T``, dense (n_samples, n_samples), float64."""
-        kernel = _dense(self.X @ self.X.T) if sparse.issparse(self.X) else matmul(self.X, self.X.T)
+        kernel = as_dense(self.X @ self.X.T) if sparse.issparse(self.X) else matmul(self.X, self.X.T)
         if self.mean is None:
             return kernel
         across = self.X @ self.mean
@@ -107,7 +107,7 @@ class DesignMatrix:
 
     def dense_rows(self, rows: Any) -> Any:
         """Some rows, dense and centered, float64."""
-        block = _dense(self.X[rows])
+        block = as_dense(self.X[rows])
         return block if self.mean is None else block - self.mean
 
     def column_squares(self) -> NDArray[np.float64]:
@@ -124,5 +124,6 @@ def _times(X: Any, P: NDArray[Any]) -> NDArray[Any]:
     return sparse_times(X, P) if sparse.issparse(X) else matmul(X, P)
 
 
-def _dense(matrix: Any) -> NDArray[np.float64]:
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+def as_dense(matrix: Any, dtype: DTypeLike | None = np.float64) -> NDArray[Any]:
+    """A matrix, sparse or not, as an array of that type, or of its own where None is given."""
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=dtype)

@@ -6,10 +6,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-__all__ = ["dense_rows", "has_unit_rows", "l2_normalize", "row_norms", "unit_vectors"]
+from pysldl.backend.workspace import current_workspace, row_parts
+
+__all__ = ["dense_rows", "l2_normalize", "l2_normalize_in_parts", "row_norms", "unit_vectors"]
 
 SMALLEST_SQUARE = 1e-35  # below, numbers of single precision lose digits
 BLOCK_VALUES = 1 << 22
+ROWS_A_PART = 1 << 13
 
 
 def row_norms(X: Any) -> NDArray[np.float64]:
@@ -45,11 +48,6 @@ def _in_double_where_needed(values: NDArray[Any], squares: NDArray[Any], rows: N
     return np.where(needed, values.astype(np.float64) ** 2, squares)
 
 
-def has_unit_rows(X: sparse.csr_array) -> bool:
-    """Whether :func:`l2_normalize` would return sparse rows as they are."""
-    return not _not_unit(row_norms(X)).any()
-
-
 def _not_unit(lengths: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.asarray((lengths > 0) & (np.abs(lengths - 1.0) > 1e-6))
 
@@ -76,6 +74,25 @@ def l2_normalize(X: Any) -> Any:
         extreme = ~np.isfinite(factors) | (factors < SMALLEST_SQUARE)
         data = np.where(np.repeat(extreme, np.diff(X.indptr)), exact, data).astype(X.dtype)
     return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def l2_normalize_in_parts(X: sparse.csr_array) -> sparse.csr_array:
+    """:func:`l2_normalize` of sparse rows in the workspace of the fit, which may be a cluster."""
+    workspace, parts = current_workspace(), row_parts(X.shape[0], ROWS_A_PART)
+    if all(workspace.map("scaling", _has_unit_rows, parts, X)):
+        return X
+    data = workspace.empty(X.nnz, X.dtype)
+    workspace.map("scaling", _put_unit_rows, parts, X, data)
+    return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def _has_unit_rows(part: slice, X: sparse.csr_array) -> bool:
+    return not _not_unit(row_norms(X[part])).any()
+
+
+def _put_unit_rows(part: slice, X: sparse.csr_array, data: NDArray[Any]) -> None:
+    """Scale some rows to length 1; the scaled values go to their places in ``data``."""
+    data[X.indptr[part.start] : X.indptr[part.stop]] = l2_normalize(X[part]).data
 
 
 def unit_vectors(Z: Any, dtype: DTypeLike = np.float32) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
+from pysldl.backend.design_matrix import as_dense
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.baselines.base import (
     AT_LEAST_ONE,
@@ -111,7 +112,7 @@ class FeatureNeighbors(BaselineClassifier):
             "Use SLDLClassifier, which searches among short codes.",
             self.memory_limit,
         )
-        rows = _dense_rows(X)
+        rows = as_dense(X, np.float32)
         self.decoder_ = NeighborDecoder(self.n_neighbors).fit(rows, Y)
         if self._wants_calibration:
             held = check_random_state(self.random_state).permutation(len(rows))[:CALIBRATION_ROWS]
@@ -119,7 +120,7 @@ class FeatureNeighbors(BaselineClassifier):
 
     @single_threaded_blas
     def _score_rows(self, X: Any) -> sparse.csr_array:
-        return self.decoder_.scores(_dense_rows(X))
+        return self.decoder_.scores(as_dense(X, np.float32))
 
 
 @inherit_parameters
@@ -239,8 +240,3 @@ class OneVsRestLogistic(NormalizingBaseline):
     @single_threaded_blas
     def _score_rows(self, X: Any) -> NDArray[np.float32]:
         return np.asarray(expit(self._scaled(X) @ self.coef_ + self.intercept_), dtype=np.float32)
-
-
-def _dense_rows(X: Any) -> NDArray[np.float32]:
-    dense = X.toarray() if sparse.issparse(X) else X
-    return np.asarray(dense, dtype=np.float32)

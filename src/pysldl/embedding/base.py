@@ -2,9 +2,10 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.embedding.adam import DescentResult
-from pysldl.embedding.label_graph import Graph
+from pysldl.embedding.label_graph import Graph, Weighting
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator
 
@@ -40,7 +41,7 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
 
     components_: Any
     _saved_state: tuple[str, ...] = ("components_",)
-    _parameter_constraints: dict[str, Any] = {}  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
 
     def fit(
         self,
@@ -127,13 +128,53 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
         self.components_[new] = placed.mean(axis=0) + placed.std(axis=0) * draw
 
 
+@dataclass(eq=False, repr=False)
 class TrainedLabelEmbedding(LabelEmbedding):
-    """Base of the embeddings with ``n_steps``: a subclass descends in ``_descend`` and keeps the end in ``_keep``."""
+    """Base of the embeddings with ``n_steps``: a subclass descends in ``_descend`` and keeps the end in ``_keep``.
 
-    n_steps: int
-    tol: float | None
-    graph_: Graph
-    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+    Parameters
+    ----------
+    n_components : int, default=128
+        Width of the latent space (c_hat).
+    cooccurrence : {"binary", "count"}, default="binary"
+        The paper links two labels that ever share a row; counting how often gives the walk more to follow.
+    walk_steps, discount : int, float
+        Length of the random walk, and the factor from one step to the next.
+    learning_rate, weight_decay : float
+        Of Adam; weight decay is decoupled (AdamW).
+    n_steps : int, default=300
+        Number of Adam steps.
+    tol : float or None, default=None
+        None takes all steps. A number asks for convergence instead: the descent stops when the lowest loss has not
+        fallen by this fraction during ``patience`` steps, and warns where ``n_steps`` ends it before.
+    patience : int, default=50
+        Steps without a fall of the loss by ``tol`` after which the descent stops.
+    graph : {"auto", "dense", "sparse"}, default="auto"
+        ``"dense"`` follows all pairs of labels: time and memory grow with their square. ``"sparse"`` follows those that
+        share a row. ``"auto"`` is dense for up to two thousand labels that occur, where that fits into memory.
+    n_walk_labels : int, default=64
+        Sparse: labels kept of every walk.
+    random_state : int, RandomState or None, default=None
+        Seed of everything random.
+    """
+
+    n_components: int = 128
+    _: KW_ONLY
+    cooccurrence: Weighting = "binary"
+    walk_steps: int = 10
+    discount: float = 0.5
+    learning_rate: float = 1e-2
+    weight_decay: float = 0.0
+    n_steps: int = 300
+    tol: float | None = None
+    patience: int = 50
+    graph: Literal["auto", "dense", "sparse"] = "auto"
+    n_walk_labels: int = 64
+    random_state: Any = None
+
+    graph_: Graph = field(init=False)
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "cooccurrence": [StrOptions({"binary", "count"})],
         "walk_steps": [Interval(Integral, 0, None, closed="left")],

@@ -1,8 +1,9 @@
 """Labels as Gaussians whose divergences follow the label graph: the embedding of the paper."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend import exact
@@ -30,7 +32,6 @@ from pysldl.embedding.divergence import (
 )
 from pysldl.embedding.label_graph import (
     Graph,
-    Weighting,
     choose_graph,
     cooccurrence,
     rank_labels,
@@ -50,6 +51,8 @@ PLACED_TOGETHER, REFERENCES, SETTLING_STEPS = 32, 128, 200
 SAME_FREQUENCY = 32
 
 
+@inherit_parameters
+@dataclass(eq=False, repr=False)
 class GaussianLabelEmbedding(TrainedLabelEmbedding):
     """Each label as a diagonal Gaussian, whose KL divergences order the other labels as a random walk does.
 
@@ -59,49 +62,34 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
 
     Parameters
     ----------
-    n_components : int
-        Width of the latent space (c_hat).
-    margin : float
-        The paper's tau.
-    cooccurrence : {"binary", "count"}
-        The paper links two labels that ever share a row; counting how often gives the walk more to follow.
-    divergence : {"kl", "js"}
-        ``"js"`` is the paper's ablation "without asymmetric correlation".
-    objective : {"paper", "official"}
-        ``"official"`` does what the authors' code does: KL(N_j ‖ N_i), the hinge with the opposite sign, the
-        anchor kept in its own ranking, and variances as free parameters that start in U(0, 0.5). That code lets a
-        variance fall below zero, where its loss is NaN; here it stops at 1e-6.
-    walk_steps, discount : int, float
-        Length of the random walk, and the factor from one step to the next.
-    learning_rate, weight_decay : float
-        Of Adam; weight decay is decoupled (AdamW).
-    n_steps : int
+    n_steps : int, default=300
         Number of Adam steps. It is a regularizer, like the number of epochs of a network: the loss still falls when
         the steps end, and codes that are trained to its minimum need not rank better (``docs/method.md`` has the
         figure). Of 100, 300 and 1,000, validation rows chose 300 most often.
-    tol : float or None
-        None takes all steps. A number asks for convergence instead: the descent stops when the lowest loss has not
-        fallen by this fraction during ``patience`` steps, and warns where ``n_steps`` ends it before.
-    patience : int
-        Steps without a fall of the loss by ``tol`` after which the descent stops.
+    graph : {"auto", "dense", "sparse"}, default="auto"
+        ``"dense"`` ranks all labels for every anchor and follows all anchors at each step: time and memory grow with
+        the square of the labels. ``"sparse"`` walks and ranks only as far as ``n_walk_labels`` and ``n_negatives`` say,
+        for ``batch_size`` anchors at a step: time and memory follow the number of co-occurring pairs. ``"auto"`` is
+        dense for up to two thousand labels that occur, where that fits into memory.
+    n_walk_labels : int, default=64
+        Sparse: labels kept of every walk, and ranked by it.
+    margin : float, default=0.1
+        The paper's tau.
+    divergence : {"kl", "js"}, default="kl"
+        ``"js"`` is the paper's ablation "without asymmetric correlation".
+    objective : {"paper", "official"}, default="paper"
+        ``"official"`` does what the authors' code does: KL(N_j ‖ N_i), the hinge with the opposite sign, the
+        anchor kept in its own ranking, and variances as free parameters that start in U(0, 0.5). That code lets a
+        variance fall below zero, where its loss is NaN; here it stops at 1e-6.
     init_scale : float, optional
         Standard deviation of the initial means. The Gaussians start ten times as wide, give or take 3 %, so that all
         overlap and every divergence starts small. The larger it is against the learning rate, the less the means
         move and the more of the order is left to the variances. Default: ``(n_components / 90) ** 2``, at least 0.1.
         Narrow codes must be placed with care; wide random codes are nearly orthogonal and better left so.
-    graph : {"auto", "dense", "sparse"}
-        ``"dense"`` ranks all labels for every anchor and follows all anchors at each step: time and memory grow with
-        the square of the labels. ``"sparse"`` walks and ranks only as far as ``n_walk_labels`` and ``n_negatives`` say,
-        for ``batch_size`` anchors at a step: time and memory follow the number of co-occurring pairs. ``"auto"`` is
-        dense for up to two thousand labels that occur, where that fits into memory.
-    n_walk_labels : int
-        Sparse: labels kept of every walk, and ranked by it.
-    n_negatives : int
+    n_negatives : int, default=16
         Sparse: labels sampled from all others, ranked behind those.
-    batch_size : int
+    batch_size : int, default=1024
         Sparse: anchors of one step.
-    random_state : int, RandomState or None
-        Seed of everything random.
 
     Attributes
     ----------
@@ -129,8 +117,16 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
     True
     """
 
+    _: KW_ONLY
+    margin: float = 0.1
+    divergence: Literal["kl", "js"] = "kl"
+    objective: Literal["paper", "official"] = "paper"
+    init_scale: float | None = None
+    n_negatives: int = 16
+    batch_size: int = 1024
+
     _saved_state = ("components_", "log_variances_", "losses_", "converged_", "graph_")
-    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **TrainedLabelEmbedding._parameter_constraints,
         "margin": [Interval(Real, 0, None, closed="left")],
         "divergence": [StrOptions({"kl", "js"})],
@@ -139,47 +135,6 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         "n_negatives": [Interval(Integral, 0, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        n_components: int = 128,
-        *,
-        margin: float = 0.1,
-        cooccurrence: Weighting = "binary",
-        divergence: Literal["kl", "js"] = "kl",
-        objective: Literal["paper", "official"] = "paper",
-        walk_steps: int = 10,
-        discount: float = 0.5,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 0.0,
-        n_steps: int = 300,
-        tol: float | None = None,
-        patience: int = 50,
-        init_scale: float | None = None,
-        graph: Literal["auto", "dense", "sparse"] = "auto",
-        n_walk_labels: int = 64,
-        n_negatives: int = 16,
-        batch_size: int = 1024,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.margin = margin
-        self.cooccurrence = cooccurrence
-        self.divergence = divergence
-        self.objective = objective
-        self.walk_steps = walk_steps
-        self.discount = discount
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.n_steps = n_steps
-        self.tol = tol
-        self.patience = patience
-        self.init_scale = init_scale
-        self.graph = graph
-        self.n_walk_labels = n_walk_labels
-        self.n_negatives = n_negatives
-        self.batch_size = batch_size
-        self.random_state = random_state
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes at the peak, of the path that :meth:`fit` takes.

@@ -1,7 +1,8 @@
 """Embeddings that learn nothing from the relations between labels: the controls of every experiment."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from pysldl.embedding.base import DRAWN_TOGETHER, LabelEmbedding, normal_rows, s
 __all__ = ["IdentityLabelEmbedding", "RandomLabelEmbedding", "SVDLabelEmbedding"]
 
 
+@dataclass(eq=False, repr=False)
 class RandomLabelEmbedding(LabelEmbedding):
     """Independent normal vectors: where the Gaussian embedding starts, untrained.
 
@@ -35,16 +37,16 @@ class RandomLabelEmbedding(LabelEmbedding):
     True
     """
 
-    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+    n_components: int = 128
+    _: KW_ONLY
+    scale: float = 0.1
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "scale": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
-
-    def __init__(self, n_components: int = 128, *, scale: float = 0.1, random_state: Any = None) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.random_state = random_state
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes of the vectors, and once more while they are drawn."""
@@ -88,6 +90,7 @@ class IdentityLabelEmbedding(LabelEmbedding):
         return self.fit(Y)  # each label has its own axis: none moves
 
 
+@dataclass(eq=False, repr=False)
 class SVDLabelEmbedding(LabelEmbedding):
     """Right singular vectors of Y: the best linear compression of the indicator.
 
@@ -104,14 +107,14 @@ class SVDLabelEmbedding(LabelEmbedding):
     (3, 2)
     """
 
-    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+    n_components: int = 128
+    _: KW_ONLY
+    random_state: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
     }
-
-    def __init__(self, n_components: int = 128, *, random_state: Any = None) -> None:
-        self.n_components = n_components
-        self.random_state = random_state
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes of the factors of the randomized decomposition, with its ten extra columns."""

@@ -1,8 +1,9 @@
 """Labels as plain vectors: the ablation "without Gaussian embedding"."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +11,13 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.threads import matmul
 from pysldl.embedding.adam import Descent, DescentResult
 from pysldl.embedding.base import TrainedLabelEmbedding, assumed_pairs, normal_rows, seen_labels
-from pysldl.embedding.label_graph import Weighting, choose_graph, cooccurrence, transfer_matrix
+from pysldl.embedding.label_graph import Graph, choose_graph, cooccurrence, transfer_matrix
 from pysldl.embedding.truncated_walk import truncated_walk, walk_memory
 
 __all__ = ["VectorLabelEmbedding"]
@@ -24,6 +26,8 @@ Array = NDArray[np.float64]
 Loss = Callable[[Array, Array], tuple[float, Array, Array]]
 
 
+@inherit_parameters
+@dataclass(eq=False, repr=False)
 class VectorLabelEmbedding(TrainedLabelEmbedding):
     """Label vectors whose inner products reproduce the transfer matrix in the least squares sense.
 
@@ -34,37 +38,17 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
 
     Parameters
     ----------
-    n_components : int
-        Width of the latent space (c_hat).
-    cooccurrence : {"binary", "count"}
-        Whether two labels that share a row are linked once, or as often as they do.
-    walk_steps : int
-        Length of the random walk.
-    discount : float
-        Factor from one step of the walk to the next.
-    learning_rate : float
-        Of Adam.
-    weight_decay : float
-        Of Adam; it is decoupled (AdamW).
-    n_steps : int
-        Number of Adam steps.
-    tol : float or None
-        None takes all steps. A number asks for convergence instead, as in :class:`GaussianLabelEmbedding`.
-    patience : int
-        Steps without a fall of the loss by ``tol`` after which the descent stops.
-    init_scale : float
+    graph : {"auto", "dense", "sparse"}, default="auto"
+        As in :class:`GaussianLabelEmbedding`, but ``"sparse"`` leaves out or samples no pair: those with a target of
+        zero have a sum that needs no loop over them.
+    n_walk_labels : int, default=64
+        Sparse: strongest probabilities of every label that are kept; all others are taken for zero.
+    init_scale : float, default=0.1
         Standard deviation of the initial vectors.
-    directed : bool
+    directed : bool, default=True
         True: every label has a source vector e and a target vector f, and ``e_i · f_j`` reproduces the walk from i to
         j. Only the Gaussians are gone. False: ``e_i · e_j``, which is the same in both directions, so that the
         direction of the relation is gone too.
-    graph : {"auto", "dense", "sparse"}
-        As in :class:`GaussianLabelEmbedding`, but ``"sparse"`` leaves out or samples no pair: those with a target of
-        zero have a sum that needs no loop over them.
-    n_walk_labels : int
-        Sparse: strongest probabilities of every label that are kept; all others are taken for zero.
-    random_state : int, RandomState or None
-        Seed of everything random.
 
     Attributes
     ----------
@@ -81,45 +65,16 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
     (1, 4)
     """
 
+    _: KW_ONLY
+    init_scale: float = 0.1
+    directed: bool = True
+
     _saved_state = ("components_", "losses_", "converged_", "graph_")
-    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         **TrainedLabelEmbedding._parameter_constraints,
         "init_scale": [Interval(Real, 0, None, closed="neither")],
         "directed": ["boolean"],
     }
-
-    def __init__(
-        self,
-        n_components: int = 128,
-        *,
-        cooccurrence: Weighting = "binary",
-        walk_steps: int = 10,
-        discount: float = 0.5,
-        learning_rate: float = 1e-2,
-        weight_decay: float = 0.0,
-        n_steps: int = 300,
-        tol: float | None = None,
-        patience: int = 50,
-        init_scale: float = 0.1,
-        directed: bool = True,
-        graph: Literal["auto", "dense", "sparse"] = "auto",
-        n_walk_labels: int = 64,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.cooccurrence = cooccurrence
-        self.walk_steps = walk_steps
-        self.discount = discount
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.n_steps = n_steps
-        self.tol = tol
-        self.patience = patience
-        self.init_scale = init_scale
-        self.directed = directed
-        self.graph = graph
-        self.n_walk_labels = n_walk_labels
-        self.random_state = random_state
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes at the peak, of the path that :meth:`fit` takes.
@@ -184,7 +139,7 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
         back = sparse.csr_array(target.T)
         return lambda E, F: sparse_squared_error(E, F, target, back)
 
-    def _graph_for(self, n_seen: int, memory_limit: int | str | None) -> Literal["dense", "sparse"]:
+    def _graph_for(self, n_seen: int, memory_limit: int | str | None) -> Graph:
         return choose_graph(self.graph, n_seen, _dense_memory(n_seen), memory_limit)
 
 

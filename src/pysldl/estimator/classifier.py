@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,7 +21,7 @@ from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, reporting
 from pysldl.backend.device import use_device
-from pysldl.backend.row_norms import has_unit_rows, l2_normalize
+from pysldl.backend.row_norms import l2_normalize_in_parts
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.backend.topk import top_k
 from pysldl.backend.workspace import Workspace, row_parts, use_workspace
@@ -45,7 +46,7 @@ __all__ = ["SLDLClassifier"]
 
 CALIBRATION_ROWS = 5000
 ENOUGH_CALIBRATION_ROWS = 2000
-SCALED_ROWS, SCALED_VALUES = 1 << 13, 1 << 22  # scaled at a time
+ROUNDED_TOGETHER = 1 << 22
 DEFAULT_STAGES: dict[str, Any] = {
     "embedding": GaussianLabelEmbedding,
     "mapping": RidgeMapping,
@@ -59,6 +60,7 @@ LESS_MEMORY = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Scalable label distribution learning: many labels per row, out of thousands or a million.
 
@@ -132,18 +134,27 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
     (360, 3)
     """
 
+    embedding: LabelEmbedding | None = None
+    mapping: RidgeMapping | None = None
+    decoder: Decoder | None = None
+    ranker: LinearRanker | None = None
+    _: KW_ONLY
+    reranker: TreeReranker | None = None
+    normalize: bool = True
+    standardize: bool | None = False
+    calibrate: bool = True
+    online: bool = False
+    vectorizer: Any = None
+    device: str = "cpu"
+    memory_limit: int | str | None = None
+    progress: ProgressCallback | bool | None = None
+    verbose: bool = False
+    random_state: Any = None
+
     _saved_state = (
         *BaseLabelClassifier._saved_state,
-        "feature_means_",
-        "feature_scales_",
-        "embedding_",
-        "mapping_",
-        "decoder_",
-        "ranker_",
-        "reranker_",
-        "training_features_",
-        "training_labels_",
-        "training_excerpts_",
+        *("feature_means_", "feature_scales_", "embedding_", "mapping_", "decoder_", "ranker_", "reranker_"),
+        *("training_features_", "training_labels_", "training_excerpts_"),
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseLabelClassifier._parameter_constraints,
@@ -157,41 +168,6 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         "online": ["boolean"],
         "device": [str],
     }
-
-    def __init__(
-        self,
-        embedding: LabelEmbedding | None = None,
-        mapping: RidgeMapping | None = None,
-        decoder: Decoder | None = None,
-        ranker: LinearRanker | None = None,
-        *,
-        reranker: TreeReranker | None = None,
-        normalize: bool = True,
-        standardize: bool | None = False,
-        calibrate: bool = True,
-        online: bool = False,
-        vectorizer: Any = None,
-        device: str = "cpu",
-        memory_limit: int | str | None = None,
-        progress: ProgressCallback | bool | None = None,
-        verbose: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.embedding = embedding
-        self.mapping = mapping
-        self.decoder = decoder
-        self.ranker = ranker
-        self.reranker = reranker
-        self.normalize = normalize
-        self.standardize = standardize
-        self.calibrate = calibrate
-        self.online = online
-        self.vectorizer = vectorizer
-        self.device = device
-        self.memory_limit = memory_limit
-        self.progress = progress
-        self.verbose = verbose
-        self.random_state = random_state
 
     @all_or_nothing
     def fit(
@@ -253,7 +229,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         calibrates = self.calibrate and self.target_kind_ != "classes"
         with use_device(self.device), fixed_order_blas(), use_workspace(workspace), self._reporting():
             self._make_stages(X, Y, rng)
-            X = self._fit_scaling(X, workspace)
+            X = self._fit_scaling(X)
             tunes = self.decoder_.needs_tuning
             shuffled = tunes or (calibrates and self.ranker_ is None)
             order = rng.permutation(X.shape[0]) if shuffled else np.empty(0, np.intp)
@@ -305,7 +281,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         for stage, needed in estimate.items():
             require_memory(needed, f"The {stage} stage for {Y.shape[1]} labels", LESS_MEMORY[stage], self.memory_limit)
 
-    def _fit_scaling(self, X: Any, workspace: Workspace) -> Any:
+    def _fit_scaling(self, X: Any) -> Any:
         """Learn means and scales of the features, if they are to be standardized; the rows as the stages take them."""
         self.feature_means_ = self.feature_scales_ = None
         if self.standardize or (self.standardize is None and is_mostly_dense(X)):
@@ -318,12 +294,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             self.feature_means_, self.feature_scales_ = column_scales(X)
         if not sparse.issparse(X) or self.feature_means_ is not None or not self.normalize:
             return self._scaled(X)
-        parts = row_parts(X.shape[0], SCALED_ROWS)
-        if all(workspace.map("scaling", _has_unit_rows, parts, X)):
-            return X
-        data = workspace.empty(X.nnz, X.dtype)
-        workspace.map("scaling", _put_unit_rows, parts, X, data)
-        return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
+        return l2_normalize_in_parts(X)
 
     def _fit_codes(self, X: Any, Y: sparse.csr_array, held: NDArray[np.integer] | None) -> Any:
         """Fit embedding and mapping; returns the targets of the training rows, (n_samples, n_components)."""
@@ -569,20 +540,11 @@ def _seeded(stage: Any, rng: np.random.RandomState) -> Any:
     return fresh
 
 
-def _has_unit_rows(part: slice, X: sparse.csr_array) -> bool:
-    return has_unit_rows(X[part])
-
-
-def _put_unit_rows(part: slice, X: sparse.csr_array, data: NDArray[Any]) -> None:
-    """Scale some rows to length 1; the scaled values go to their places in ``data``."""
-    data[X.indptr[part.start] : X.indptr[part.stop]] = l2_normalize(X[part]).data
-
-
 def _in_single_precision(X: Any, workspace: Workspace) -> sparse.csr_array:
     if workspace.n_shards == 1 or not sparse.issparse(X) or X.dtype == np.float32:
         return sparse.csr_array(X, dtype=np.float32)
     data = workspace.empty(X.nnz, np.float32)
-    workspace.map("scaling", _put_rounded, row_parts(X.nnz, SCALED_VALUES), X.data, data)
+    workspace.map("scaling", _put_rounded, row_parts(X.nnz, ROUNDED_TOGETHER), X.data, data)
     return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
 from pysldl._utils.available_if import available_if
+from pysldl.backend.design_matrix import as_dense
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.decoding.base import CodedRows
@@ -197,7 +198,7 @@ def _like(kept: Any, X: Any) -> Any:
     """Rows in the form and precision of those that are kept."""
     if sparse.issparse(kept):
         return as_int32_indices(sparse.csr_array(X, dtype=kept.dtype))
-    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=kept.dtype)
+    return as_dense(X, kept.dtype)
 
 
 def _stacked(above: Any, below: Any) -> Any:

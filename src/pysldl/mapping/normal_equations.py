@@ -4,8 +4,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import linalg
 from sklearn.base import BaseEstimator
+
+from pysldl.backend.design_matrix import as_dense
 
 __all__ = ["NormalEquations"]
 
@@ -63,9 +65,8 @@ class NormalEquations(BaseEstimator):
     def _count(self, X: Any, Z: NDArray[Any], sign: int) -> Self:
         X = X.astype(np.float64)
         Z = np.asarray(Z, dtype=np.float64)
-        gram = X.T @ X
         # Not in place: the arrays of a loaded model are read-only, and another copy of the model may hold them.
-        self.gram_ = self.gram_ + sign * (gram.toarray() if sparse.issparse(gram) else gram)
+        self.gram_ = self.gram_ + sign * as_dense(X.T @ X)
         self.moments_ = self.moments_ + sign * (X.T @ Z)
         self.feature_sums_ = self.feature_sums_ + sign * np.asarray(X.sum(axis=0)).ravel()
         self.target_sums_ = self.target_sums_ + sign * Z.sum(axis=0)

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback
-from pysldl.backend.design_matrix import DesignMatrix, design_matrix
+from pysldl.backend.design_matrix import DesignMatrix, as_dense, design_matrix
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.exceptions import DataError
@@ -38,33 +39,34 @@ LARGEST_FACTOR = 2 << 30
 RowPairs = tuple[Any, Any]
 
 
+@dataclass(eq=False, repr=False)
 class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Minimize ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10). Its cost does not depend on the number of labels.
 
     Parameters
     ----------
-    alpha : float or sequence of float
+    alpha : float or sequence of float, default=1.0
         Weight of the penalty; the paper uses 1. Of several, the one with the smallest squared error on training rows
         held out for it is taken.
-    solver : {"auto", "cholesky", "cg", "lbfgs"}
+    solver : {"auto", "cholesky", "cg", "lbfgs"}, default="auto"
         The problem is linear, so all give the same W. ``"lbfgs"`` is the paper's choice; ``"auto"`` takes the cheaper
         of Cholesky and conjugate gradients. With ``positive`` only L-BFGS can be used, and ``"auto"`` takes it.
-    fit_intercept : bool
+    fit_intercept : bool, default=False
         The paper fits none.
-    positive : bool
+    positive : bool, default=False
         Keep every weight at zero or above, as the authors' code does.
-    tol : float
+    tol : float, default=1e-06
         Relative residual (conjugate gradients) or gradient (L-BFGS) at which to stop.
-    max_iter : int
+    max_iter : int, default=2000
         Cap on the steps of the iterative solvers.
-    early_stopping : bool
+    early_stopping : bool, default=False
         Hold up to 2,000 training rows out, and let conjugate gradients, in single precision, stop when their error no
         longer falls: after five to twenty steps on texts instead of hundreds. The codes of those rows are then
         honest.
-    keep_normal_equations : bool
+    keep_normal_equations : bool, default=False
         Keep ``XᵀX`` and ``XᵀZ`` where the Cholesky solver made them, for :meth:`update`; they take
         ``8 n_features²`` bytes. The other solvers need none: they go on from the weights they have.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Draws the probes that estimate leverages under conjugate gradients.
 
     Attributes
@@ -94,19 +96,23 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
     array([[2., 2.]])
     """
 
+    alpha: float | Sequence[float] = 1.0
+    _: KW_ONLY
+    solver: Literal["auto", "cholesky", "cg", "lbfgs"] = "auto"
+    fit_intercept: bool = False
+    positive: bool = False
+    tol: float = 1e-6
+    max_iter: int = 2000
+    early_stopping: bool = False
+    keep_normal_equations: bool = False
+    random_state: Any = None
+
     _saved_state = (
-        "alpha_",
-        "tol_",
-        "coef_",
-        "intercept_",
-        "solver_",
-        "n_iter_",
-        "n_features_in_",
-        "one_dimensional_",
-        "normal_equations_",
+        *("alpha_", "tol_", "coef_", "intercept_", "solver_", "n_iter_"),
+        *("n_features_in_", "one_dimensional_", "normal_equations_"),
     )
 
-    _parameter_constraints: dict[str, Any] = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
         "solver": [StrOptions({"auto", "cholesky", "cg", "lbfgs"})],
         "fit_intercept": ["boolean"],
@@ -117,29 +123,6 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         "keep_normal_equations": ["boolean"],
         "random_state": ["random_state"],
     }
-
-    def __init__(
-        self,
-        alpha: float | Sequence[float] = 1.0,
-        *,
-        solver: Literal["auto", "cholesky", "cg", "lbfgs"] = "auto",
-        fit_intercept: bool = False,
-        positive: bool = False,
-        tol: float = 1e-6,
-        max_iter: int = 2000,
-        early_stopping: bool = False,
-        keep_normal_equations: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.alpha = alpha
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.positive = positive
-        self.tol = tol
-        self.max_iter = max_iter
-        self.early_stopping = early_stopping
-        self.keep_normal_equations = keep_normal_equations
-        self.random_state = random_state
 
     @single_threaded_blas
     def fit(
@@ -171,7 +154,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         self.one_dimensional_ = Z.ndim == 1
         self.solver_ = self._pick_solver(X, 1 if self.one_dimensional_ else Z.shape[1])
         single = self.solver_ == "cg" and (self.early_stopping or self.tol >= SINGLE_PRECISION_REACH)
-        targets = _dense(Z, np.float32 if single else np.float64).reshape(X.shape[0], -1)
+        targets = as_dense(Z, np.float32 if single else np.float64).reshape(X.shape[0], -1)
         del Z
         self.normal_equations_ = self._normal_equations(X, targets)
         design, targets, target_mean = self._centered(X, targets)
@@ -253,16 +236,16 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         if equations is not None:
             equations = copy(equations)
             if added is not None:
-                equations.add(added[0], _dense(added[1]))
+                equations.add(added[0], as_dense(added[1]))
             if removed is not None:
-                equations.remove(removed[0], _dense(removed[1]))
+                equations.remove(removed[0], as_dense(removed[1]))
             W, intercept = equations.solve(self.alpha_, fit_intercept=self.fit_intercept)
             self.normal_equations_ = equations
             self.n_iter_ = 1
             self.coef_ = W.astype(np.float32)
             self.intercept_ = intercept.astype(np.float32)
         else:
-            self._continue(X, _dense(Z))
+            self._continue(X, as_dense(Z))
         return self
 
     def predict(self, X: Any) -> NDArray[np.float32]:
@@ -294,7 +277,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         if rows is not None and self._leverage_of is not None:
             order = np.argsort(self._leverage_of)
             leverage = leverage[order[np.searchsorted(self._leverage_of, rows, sorter=order)]]
-        targets = np.asarray(Z.toarray() if sparse.issparse(Z) else Z)
+        targets = as_dense(Z, None)
         left = np.maximum(1.0 - leverage, 0.05)[:, None].astype(np.float32)
         return np.asarray(targets - (targets - codes) / left)
 
@@ -395,7 +378,3 @@ def choose_solver(n_samples: int, n_features: int, n_nonzeros: int, n_targets: i
     seconds = solver_seconds(n_samples, n_features, n_nonzeros, n_targets)
     fits = 2 * 8 * min(n_samples, n_features) ** 2 <= LARGEST_FACTOR
     return "cholesky" if fits and seconds["cholesky"] <= seconds["cg"] else "cg"
-
-
-def _dense(Z: Any, dtype: Any = np.float64) -> NDArray[Any]:
-    return np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=dtype)

@@ -3,6 +3,7 @@
 import time
 from typing import Any, Self
 
+from pysldl._utils.docstrings import inherit_parameters
 from pysldl.backend.design_matrix import DesignMatrix
 from pysldl.mapping.ridge import RidgeMapping
 from pysldl.mapping.solvers.cholesky import ridge_factor
@@ -10,6 +11,7 @@ from pysldl.mapping.solvers.cholesky import ridge_factor
 __all__ = ["SharedFactorRidge"]
 
 
+@inherit_parameters
 class SharedFactorRidge(RidgeMapping):
     """A ridge mapping whose copies share the Cholesky factor of the rows, on which all of them must be fitted.
 
@@ -19,24 +21,8 @@ class SharedFactorRidge(RidgeMapping):
 
     Parameters
     ----------
-    alpha : float or sequence of float
-        Weight of the penalty. Of several, the one with the smallest squared error on held-out training rows is taken.
-    solver : {"auto", "cholesky", "cg", "lbfgs"}
+    solver : {"auto", "cholesky", "cg", "lbfgs"}, default="auto"
         All give the same weights; only ``"cholesky"`` has a factor to share.
-    fit_intercept : bool
-        Whether to fit an intercept.
-    positive : bool
-        Keep every weight at zero or above.
-    tol : float
-        Relative residual (conjugate gradients) or gradient (L-BFGS) at which to stop.
-    max_iter : int
-        Cap on the steps of the iterative solvers.
-    early_stopping : bool
-        Let conjugate gradients stop when the error of held-out training rows no longer falls.
-    keep_normal_equations : bool
-        Keep ``XᵀX`` and ``XᵀZ`` where the Cholesky solver made them, for :meth:`update`.
-    random_state : int, RandomState or None
-        Draws the probes that estimate leverages under conjugate gradients.
 
     Attributes
     ----------

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.design_matrix import as_dense
 from pysldl.backend.row_norms import l2_normalize, unit_vectors
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import as_column
@@ -60,13 +61,13 @@ def column_scales(X: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Mean and deviation of every feature by scikit-learn's ``StandardScaler``, (n_features,) each."""
     from sklearn.preprocessing import StandardScaler  # not above: a model that only answers has its scales
 
-    scaler = StandardScaler().fit(X.toarray() if sparse.issparse(X) else X)
+    scaler = StandardScaler().fit(as_dense(X, None))
     return scaler.mean_.astype(np.float32), scaler.scale_.astype(np.float32)
 
 
 def standardized(X: Any, means: NDArray[Any], scales: NDArray[Any] | None) -> NDArray[Any]:
     """``(X - means) / scales``, dense of shape (n_rows, n_features)."""
-    rows = X.toarray() if sparse.issparse(X) else X
+    rows = as_dense(X, None)
     return np.asarray((rows - means.astype(rows.dtype)) / (1 if scales is None else scales.astype(rows.dtype)))
 
 

@@ -10,6 +10,7 @@ from scipy import linalg, sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
+from pysldl.backend.design_matrix import as_dense
 from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
 from pysldl.baselines.logistic import fit_logistic
 
@@ -157,8 +158,7 @@ def solve_chain(
     ndarray of shape (n_columns, n_problems)
     """
     n_samples, n_columns = A.shape
-    gram = A.T @ A
-    gram = np.asarray(gram.toarray() if sparse.issparse(gram) else gram, dtype=np.float64)
+    gram = as_dense(A.T @ A)
     gram.flat[:: n_columns + 1] += alpha
     factor = linalg.cholesky(gram, lower=True, overwrite_a=True, check_finite=False)
     W = np.empty((n_columns, len(seen)))

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.design_matrix import as_dense
+
 BLOCK_BYTES = 64 << 20
 
 
@@ -54,7 +56,7 @@ def error_bound_terms(
     dict
         ``embedding_error``, ``regression_error`` and ``b``, as in :class:`ErrorBoundTerms`.
     """
-    targets, truth = _dense(Z), _dense(Z_test)
+    targets, truth = as_dense(Z, np.float32), as_dense(Z_test, np.float32)
     nearest = _nearest(codes, targets)
     shared = np.asarray(Y_test.multiply(Y[nearest]).sum(axis=1)).ravel()
     sizes, sizes_test = np.diff(Y.indptr), np.diff(Y_test.indptr)
@@ -84,7 +86,3 @@ def _nearest(codes: NDArray[np.float32], targets: NDArray[np.float32]) -> NDArra
     return np.concatenate(
         [np.argmin(half_squares - codes[start : start + block] @ targets.T, axis=1) for start in starts]
     )
-
-
-def _dense(Z: Any) -> NDArray[np.float32]:
-    return np.asarray(Z.toarray() if sparse.issparse(Z) else Z, dtype=np.float32)
