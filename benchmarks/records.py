@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pysldl.datasets.tables import read_csv, write_csv
+from pysldl.datasets.tables import csv_rows, write_csv_rows
 from pysldl.experiments.run.environment import environment as run_environment
 
 __all__ = ["ENVIRONMENT", "RESULTS", "add_record_option", "environment", "flat", "read_rows", "write_rows"]
@@ -55,7 +55,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], key: Sequence[str]
         records[_identity(record, key)] = record
     columns = dict.fromkeys(column for record in records.values() for column in record)
     header = [column for column in columns if column not in ENVIRONMENT] + list(ENVIRONMENT)
-    write_csv(path, header, ({name: _field(value) for name, value in row.items()} for row in records.values()))
+    write_csv_rows(path, header, ({name: _field(value) for name, value in row.items()} for row in records.values()))
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
@@ -64,7 +64,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         return []
     return [
         {name: text or None if name in ENVIRONMENT else _value(text) for name, text in row.items()}
-        for _, row in read_csv(path)
+        for _, row in csv_rows(path)
     ]
 
 

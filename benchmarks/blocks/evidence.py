@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pysldl.datasets.tables import read_csv
+from pysldl.datasets.tables import csv_rows
 from pysldl.experiments.run.archive import Archive
 from pysldl.experiments.run.protocol import Protocol
 from pysldl.experiments.stats.published import read_published
@@ -185,7 +185,7 @@ class Evidence:
         kept = [name for name in names if self.export(name) is not None]
         rows = []
         for name in kept:
-            rows += [cells for _, cells in read_csv(self.folder / "reproduction" / name / "runs.csv")]
+            rows += [cells for _, cells in csv_rows(self.folder / "reproduction" / name / "runs.csv")]
         return source(rows, "`, `".join(f"results/reproduction/{name}" for name in kept))
 
     @cached_property

@@ -2,17 +2,17 @@
 
 import pytest
 
-from pysldl.datasets.tables import read_csv, write_csv
+from pysldl.datasets.tables import csv_rows, write_csv_rows
 from pysldl.exceptions import DataError
 
 
 def test_rows_survive_the_file_and_have_their_lines(tmp_path):
     path = tmp_path / "new" / "rows.csv"
-    write_csv(
+    write_csv_rows(
         path, ["name", "value"], [{"name": 'a,"b"', "value": 0.1, "other": 1}, {"name": "two\nlines"}, {"value": None}]
     )
     assert path.read_text() == 'name,value\n"a,""b""",0.1\n"two\nlines",\n,\n'
-    assert list(read_csv(path, ["value"])) == [
+    assert list(csv_rows(path, ["value"])) == [
         (2, {"name": 'a,"b"', "value": "0.1"}),
         (4, {"name": "two\nlines", "value": ""}),
     ]
@@ -32,4 +32,4 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, text, message):
     path = tmp_path / "rows.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
-        list(read_csv(path, ["a"]))
+        list(csv_rows(path, ["a"]))

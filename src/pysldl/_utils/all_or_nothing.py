@@ -4,8 +4,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-__all__ = ["all_or_nothing", "comes_from_interrupt"]
-
 Arguments = ParamSpec("Arguments")
 Self = TypeVar("Self")
 Result = TypeVar("Result")

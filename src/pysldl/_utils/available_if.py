@@ -7,8 +7,6 @@ from typing import Any
 
 from pysldl.exceptions import NotAvailableError
 
-__all__ = ["available_if"]
-
 
 class available_if:  # noqa: N801
     """Decorate a method that a model has only where ``why_not`` finds nothing against it.

@@ -4,8 +4,6 @@ import inspect
 import re
 from typing import Any, TypeVar
 
-__all__ = ["inherit_parameters", "parameter_entries"]
-
 AnyClass = TypeVar("AnyClass", bound=type[Any])
 
 SECTION = re.compile(r"(?<=\nParameters\n----------\n).*?(?=\n\n[A-Z][A-Za-z ]+\n-{3,}\n|\Z)", re.DOTALL)

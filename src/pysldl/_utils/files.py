@@ -14,8 +14,6 @@ from typing import BinaryIO
 from pysldl._utils.locks import try_lock
 from pysldl.exceptions import DataError
 
-__all__ = ["is_leftover", "make_folder", "open_atomic", "open_regular", "slug", "sync_folder", "write_atomically"]
-
 _TOKEN = 8  # hexadecimal digits that tell temporary files of the same name apart
 
 

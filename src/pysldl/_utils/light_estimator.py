@@ -10,8 +10,6 @@ from typing import Any, Self
 
 from pysldl.exceptions import DataError
 
-__all__ = ["LightEstimator", "clone", "validate_parameters"]
-
 
 class LightEstimator:
     """An estimator in the eyes of scikit-learn: its ``clone``, ``set_params("stage__name")`` and searches take it.

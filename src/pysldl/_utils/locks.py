@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["file_lock", "try_lock"]
-
 PAUSE = 0.02  # seconds between two attempts
 
 _held = threading.local()

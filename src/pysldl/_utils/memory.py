@@ -6,8 +6,6 @@ from pathlib import Path
 
 from pysldl.exceptions import DataError, MemoryLimitError
 
-__all__ = ["available_memory", "fits_in_memory", "format_bytes", "parse_bytes", "require_memory"]
-
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-__all__ = ["page_templates"]
-
 
 def page_templates(package: str, what: str) -> tuple["Environment", "Traversable"]:
     """Return the templates of a package, and their folder; ``what`` names the page where jinja2 is missing."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["Progress", "ProgressCallback", "announce", "reporting", "stage_bars"]
-
 LINES_PER_STAGE = 10
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-__all__ = ["did_you_mean"]
-
 MOST = 3
 MOST_CHARACTERS = 200
 MOST_COMPARED = 200

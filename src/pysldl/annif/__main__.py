@@ -5,8 +5,6 @@ import sys
 from pysldl.annif import register
 from pysldl.exceptions import MissingDependencyError
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run Annif's command line with the backend ``pysldl``; exit code 2 where Annif is not installed."""

@@ -15,8 +15,6 @@ from pysldl.estimator.settings import parse_settings, with_settings
 from pysldl.exceptions import SLDLError
 from pysldl.persistence import load_model, save_model
 
-__all__ = ["SLDLBackend"]
-
 # Probabilities come from a curve with steps; labels on one step keep their order by this much.
 TIE = 1e-4
 

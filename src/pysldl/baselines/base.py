@@ -17,17 +17,6 @@ from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.exceptions import SLDLWarning
 
-__all__ = [
-    "AT_LEAST_ONE",
-    "CALIBRATION_ROWS",
-    "NOT_NEGATIVE",
-    "POSITIVE",
-    "SHARE",
-    "BaselineClassifier",
-    "Constraints",
-    "NormalizingBaseline",
-]
-
 CALIBRATION_ROWS = 5000
 
 Constraints = dict[str, list[Any]]

@@ -21,8 +21,6 @@ from pysldl.baselines.torch_training.loop import Objective
 from pysldl.embedding.label_graph import cooccurrence
 from pysldl.exceptions import DataError
 
-__all__ = ["CLIF"]
-
 WIDTH = 512
 
 

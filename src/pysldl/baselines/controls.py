@@ -27,8 +27,6 @@ from pysldl.decoding import NeighborDecoder
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.mapping import RidgeMapping
 
-__all__ = ["FeatureNeighbors", "LabelPrior", "OneVsRestLogistic", "RidgeReadout"]
-
 
 @inherit_parameters
 @dataclass(eq=False, repr=False)

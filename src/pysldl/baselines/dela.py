@@ -17,8 +17,6 @@ from pysldl.baselines.torch_training.label_specific import LabelSpecificClassifi
 from pysldl.baselines.torch_training.layers import LabelwiseLinear, dense_layer, mlp
 from pysldl.baselines.torch_training.loop import Objective
 
-__all__ = ["DELA"]
-
 HIDDEN = 256
 WIDTH = 512
 

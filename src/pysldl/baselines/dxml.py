@@ -24,8 +24,6 @@ from pysldl.baselines.torch_training.loop import Objective
 from pysldl.embedding.label_graph import cooccurrence
 from pysldl.exceptions import SLDLWarning
 
-__all__ = ["DXML"]
-
 ANCHOR_BYTES = 64 << 20
 NEGATIVES = 5
 UNIGRAM_POWER = 0.75

@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 from pysldl.backend.nearest import largest
 from pysldl.backend.threads import matmul
 
-__all__ = ["euclidean_neighbors"]
-
 BLOCK_BYTES = 64 << 20
 
 

@@ -21,8 +21,6 @@ from pysldl.baselines.torch_training.classifier import (
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.loop import Objective
 
-__all__ = ["FLEM"]
-
 HIDDEN = 128
 
 

@@ -17,8 +17,6 @@ from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.layers import mlp
 from pysldl.baselines.torch_training.loop import Objective
 
-__all__ = ["KDTEA"]
-
 
 @inherit_parameters
 @dataclass(eq=False, repr=False)

@@ -9,8 +9,6 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-__all__ = ["fit_logistic"]
-
 
 def fit_logistic(
     X: Any, y: NDArray[np.bool_], C: float, weights: NDArray[np.floating] | None = None

@@ -24,8 +24,6 @@ from pysldl.baselines.torch_training.label_specific import LabelSpecificClassifi
 from pysldl.baselines.torch_training.layers import mlp
 from pysldl.baselines.torch_training.loop import Objective
 
-__all__ = ["PACA"]
-
 FEW_ROWS, SMALL_BATCH, BATCH = 4000, 16, 128
 CONDITIONER_WIDTH = 256
 COMPONENTS = 16

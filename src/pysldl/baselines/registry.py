@@ -11,8 +11,6 @@ from typing import Any, Literal
 
 from pysldl.estimator.settings import parse_settings, with_settings
 
-__all__ = ["BASELINES", "CONTROLS", "METHODS", "PRESET_METHODS", "MethodSpec"]
-
 Kind = Literal["preset", "ablation", "baseline", "reconstruction", "control"]
 MAKE_SLDL = "pysldl.make_sldl"
 

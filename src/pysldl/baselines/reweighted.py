@@ -25,8 +25,6 @@ from pysldl.baselines.torch_training.classifier import Clip, OptimizerName, Torc
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.loop import Objective
 
-__all__ = ["ClassBalancedLossClassifier", "DistributionBalancedLossClassifier", "FocalLossClassifier"]
-
 
 @inherit_parameters
 @dataclass(eq=False, repr=False)

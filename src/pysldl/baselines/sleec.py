@@ -25,8 +25,6 @@ from pysldl.baselines.euclidean_neighbors import euclidean_neighbors
 from pysldl.exceptions import SLDLWarning
 from pysldl.mapping import RidgeMapping
 
-__all__ = ["SLEEC"]
-
 PARTITION_STEPS = 7
 # Less than a vote over all learners, so that distances decide only between labels with as many votes.
 TIE_BREAK = 0.01

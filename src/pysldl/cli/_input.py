@@ -17,17 +17,6 @@ from pysldl.exceptions import DataError, SLDLError
 if TYPE_CHECKING:
     from pysldl.datasets import Dataset
 
-__all__ = [
-    "STANDARD_INPUT",
-    "Data",
-    "Reading",
-    "choose_rows",
-    "local_file",
-    "parse_cutoffs",
-    "parse_ranges",
-    "read_data",
-]
-
 STANDARD_INPUT = "-"
 
 

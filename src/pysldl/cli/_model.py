@@ -15,8 +15,6 @@ from pysldl.exceptions import DataError
 from pysldl.persistence import Manifest, load_model, read_current, read_manifest
 from pysldl.preprocessing.labels import name_array
 
-__all__ = ["Features", "Model", "Truth", "UnlabeledRows", "Unseen", "open_model", "read_unlabeled"]
-
 Features = Literal["auto", "raw", "tfidf"]
 Unseen = Literal["keep", "drop"]
 OF_LABELED_FILES = ("labels", "split", "separator", "name")  # of no concern where only texts are read

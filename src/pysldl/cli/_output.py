@@ -8,8 +8,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["console", "facts", "note", "percent", "print_json", "table"]
-
 
 def console() -> Console:
     """Standard output."""

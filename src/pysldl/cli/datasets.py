@@ -10,8 +10,6 @@ from pysldl.cli._output import console, facts, print_json, table
 if TYPE_CHECKING:
     from pysldl.datasets import DatasetInfo
 
-__all__ = ["datasets"]
-
 
 def datasets(name: str | None = None, /, *, data_dir: Path | None = None, json: bool = False) -> int:
     """List the known data sets and where local copies are, or show one and check its copy.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pysldl.datasets import SyntheticDataset
     from pysldl.inspection.relations import LabelRelation
 
-__all__ = ["demo"]
-
 METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
 CUTOFFS = (1, 3, 5)
 STARTS = 5

@@ -10,8 +10,6 @@ from pysldl.cli._output import console, note, percent, print_json, table
 if TYPE_CHECKING:
     from pysldl.cli._model import Model, Truth, Unseen
 
-__all__ = ["evaluate"]
-
 USUAL_PROPENSITY = (0.55, 1.5)
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pysldl.cli._model import UnlabeledRows
     from pysldl.inspection.explanation import Explanation
 
-__all__ = ["explain"]
-
 USUAL_K = 3
 EXCERPT = 80
 

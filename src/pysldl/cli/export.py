@@ -4,8 +4,6 @@ from pathlib import Path
 
 from pysldl.cli._output import console, print_json
 
-__all__ = ["export"]
-
 
 def export(
     model: Path,

@@ -16,8 +16,6 @@ from pysldl.exceptions import DataError
 if TYPE_CHECKING:
     from pysldl.datasets import Dataset, Vocabulary
 
-__all__ = ["fit"]
-
 
 def fit(
     data: Data,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pysldl.inspection.relations import Relations
     from pysldl.persistence import Manifest
 
-__all__ = ["inspect", "relations_table"]
-
 LABELS_SHOWN = 30
 NUMBERS = ("rows", "of", "share", "sure", "KL", "reverse")
 

@@ -16,8 +16,6 @@ from pysldl.exceptions import DataError, MissingDependencyError
 if TYPE_CHECKING:
     from pysldl.cli._model import Model, UnlabeledRows
 
-__all__ = ["Row", "predict", "write_parquet_rows"]
-
 USUAL_K = 5
 K_WITH_THRESHOLD = 100
 K_OF_SETS = 200

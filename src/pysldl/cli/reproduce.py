@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pysldl.experiments.stats.published import Agreement
     from pysldl.experiments.stats.results import Summary
 
-__all__ = ["ExperimentOptions", "ReportOptions", "reproduce"]
-
 FAILED = 1
 CONTROLS = ("random", "identity")
 DEFAULT_METHODS = ("sldl", *CONTROLS)

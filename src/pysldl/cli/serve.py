@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pysldl.serve.examples import DataExamples
     from pysldl.serve.feedback import Teacher
 
-__all__ = ["serve"]
-
 TOKEN_VARIABLE = "SLDL_TOKEN"
 DEFAULT_WORKERS = 2
 REQUIRED = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client", "snowballstemmer")

@@ -12,8 +12,6 @@ from pysldl.exceptions import DataError
 if TYPE_CHECKING:
     from pysldl.datasets import Dataset
 
-__all__ = ["split"]
-
 PLACE = "{split}"
 
 

@@ -13,8 +13,6 @@ from pysldl.exceptions import DataError
 if TYPE_CHECKING:
     from pysldl.experiments.stats.significance import RankTest
 
-__all__ = ["stats"]
-
 
 def stats(
     results: Path,

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pysldl.dask.parts import Parts
     from pysldl.datasets import Dataset
 
-__all__ = ["update"]
-
 NAMES_SHOWN = 10
 
 

@@ -7,8 +7,6 @@ from importlib.metadata import version as version_of
 from pysldl import __version__
 from pysldl.cli._output import console, facts, print_json
 
-__all__ = ["version"]
-
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "faiss-cpu", "torch")
 
 

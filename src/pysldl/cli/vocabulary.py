@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pysldl.cli._model import Model
     from pysldl.datasets import Vocabulary
 
-__all__ = ["vocabulary"]
-
 SHOWN = 10
 
 

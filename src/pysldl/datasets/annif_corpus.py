@@ -15,8 +15,6 @@ from pysldl.datasets.text import TextRows
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.preprocessing.labels import indicator_of_names, name_array
 
-__all__ = ["is_annif_corpus", "read_annif", "read_annif_texts"]
-
 TABLE_LINE = re.compile(r"[^\t]*\t\s*(<[^<>\s]+>|https?://\S+)(\s+(<[^<>\s]+>|https?://\S+))*\s*")
 SUBJECT_COLUMN = "subject_uris"
 LONGEST_LINE = 1 << 20  # characters of the first line that are looked at

@@ -21,8 +21,6 @@ from pysldl.datasets.files import open_text, require_file, stem
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import name_array
 
-__all__ = ["read_arff"]
-
 QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 ATTRIBUTE = re.compile(rf"@attribute\s+({QUOTED}|[^\s{{]+)\s*(.*)", re.IGNORECASE)
 RELATION = re.compile(rf"@relation\s+({QUOTED}|.+)", re.IGNORECASE)

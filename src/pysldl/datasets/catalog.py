@@ -13,8 +13,6 @@ from pysldl.datasets.dataset import Dataset
 from pysldl.datasets.readers import read_dataset
 from pysldl.exceptions import DataError
 
-__all__ = ["CATALOG", "DATA_VARIABLE", "DatasetInfo", "dataset_info", "find_dataset", "list_datasets", "load_dataset"]
-
 DATA_VARIABLE = "PYSLDL_DATA"
 SUFFIXES = tuple(
     suffix + packed for suffix in (".npz", ".arff", ".txt", ".svm", ".jsonl", ".csv") for packed in ("", ".gz")

@@ -13,8 +13,6 @@ from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator, check_label_names, name_array
 from pysldl.preprocessing.text import default_vectorizer
 
-__all__ = ["Dataset"]
-
 PARTS_OF_ROWS = ("texts", "ids", "titles")
 
 

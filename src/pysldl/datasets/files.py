@@ -12,8 +12,6 @@ from typing import Any, BinaryIO, TextIO, cast
 
 from pysldl.exceptions import DataError
 
-__all__ = ["UNPACK_LIMIT", "check_unpacked", "open_binary", "open_text", "require_file", "stem", "unpack_limit"]
-
 UNPACK_LIMIT = "PYSLDL_UNPACK_LIMIT"  # the environment variable
 DEFAULT_LIMIT = 100
 UNPACKED_OF_ANY_FILE = 256 << 20

@@ -27,8 +27,6 @@ from pysldl.datasets.files import check_unpacked, require_file, stem
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import name_array
 
-__all__ = ["read_npz", "write_npz"]
-
 SPLIT_SUFFIX = "_idx"
 MOST_ITEMS = 2**31 - 1
 

@@ -17,8 +17,6 @@ from pysldl.datasets.text import read_csv, read_jsonl
 from pysldl.datasets.xc import is_xc_header, read_xc
 from pysldl.exceptions import DataError
 
-__all__ = ["READERS", "detect_format", "read_dataset"]
-
 READERS: dict[str, Callable[..., Dataset]] = {
     "npz": read_npz,
     "xc": read_xc,

@@ -9,8 +9,6 @@ from scipy import sparse
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import encode_labels
 
-__all__ = ["stratified_folds", "stratified_split"]
-
 
 def stratified_folds(Y: Any, n_folds: int = 10, *, random_state: int = 0) -> NDArray[np.int64]:
     """Assign every row to a fold by iterative stratification [1]_.

@@ -11,8 +11,6 @@ from pysldl.datasets.files import open_binary, stem
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import indicator_of_names, name_array
 
-__all__ = ["read_svmlight", "value_fault"]
-
 LARGEST = float(np.finfo(np.float32).max)
 
 MOST_FEATURES = 2**31 - 2  # columns are 32-bit numbers

@@ -13,8 +13,6 @@ from pysldl.datasets.synthetic_vocabulary import Scene, endless_scenes, function
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import name_array
 
-__all__ = ["SyntheticDataset", "make_asymmetric_multilabel"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SyntheticDataset(Dataset):

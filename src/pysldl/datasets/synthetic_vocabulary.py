@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["Scene", "endless_scenes", "function_word", "phrase"]
-
 
 class Scene(NamedTuple):
     """One broad label and the narrower ones that imply it, frequent first."""

@@ -13,8 +13,6 @@ from pysldl._utils.files import write_atomically
 from pysldl.datasets.files import open_text
 from pysldl.exceptions import DataError
 
-__all__ = ["TableFormat", "column_delimiter", "csv_text", "read_csv", "table_rows", "write_csv"]
-
 
 @dataclass(frozen=True)
 class TableFormat:
@@ -78,7 +76,7 @@ def table_rows(
             raise DataError(f"{path}, line {lines.line_num}: is not CSV ({error}).") from error
 
 
-def read_csv(path: Path, required: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
+def csv_rows(path: Path, required: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the line number and the cells, by column, of every row that is not blank.
 
     Parameters
@@ -108,7 +106,7 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     return text.getvalue()
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
+def write_csv_rows(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> Path:
     """Write rows to a file atomically and return its path."""
     return write_atomically(path, csv_text(columns, rows))
 

@@ -19,15 +19,6 @@ from pysldl.datasets.tables import TableFormat, column_delimiter, table_rows
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import indicator_of_names, name_array
 
-__all__ = [
-    "TextRows",
-    "read_csv",
-    "read_jsonl",
-    "read_texts",
-    "write_csv",
-    "write_jsonl",
-]
-
 USUAL_TEXT, USUAL_LABELS, USUAL_SPLIT = "text", "labels", "split"
 USUAL_ID, USUAL_TITLE = "id", "title"
 USUAL_SEPARATOR = ";"

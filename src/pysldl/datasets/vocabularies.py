@@ -12,8 +12,6 @@ from pysldl.datasets.files import open_binary, open_text, require_file
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.preprocessing.vocabulary import NO_LANGUAGE, Concept, Vocabulary
 
-__all__ = ["read_vocabulary"]
-
 RDF_FORMATS = {
     ".ttl": "turtle",
     ".turtle": "turtle",

@@ -25,8 +25,6 @@ from pysldl.datasets.svmlight import value_fault
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import name_array
 
-__all__ = ["is_xc_header", "read_xc", "write_xc"]
-
 LABELS_OF_ANY_FILE = 2_000_000
 BLOCK_BYTES = 1 << 20  # larger ones fall out of the processor's cache
 TABS_TO_SPACES = bytes.maketrans(b"\t\r", b"  ")

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.row_adam import BETA1, BETA2, EPSILON
 
-__all__ = ["Descent", "DescentResult"]
-
 Array = NDArray[Any]
 Objective = Callable[[list[Array]], tuple[float, list[Array]]]
 

@@ -24,8 +24,6 @@ from pysldl.embedding.label_graph import Graph, Weighting
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator
 
-__all__ = ["LabelEmbedding", "TrainedLabelEmbedding", "assumed_pairs", "normal_rows", "seen_labels"]
-
 PAIRS_PER_LABEL = 100
 DRAWN_TOGETHER = 1 << 20
 

@@ -24,21 +24,6 @@ from pysldl.backend.exact import TERM_BITS, listed_products, round_to_bits
 from pysldl.backend.js_divergence import log_mixture_volumes, mixture_pulls
 from pysldl.backend.sparse_product import sparse_times
 
-__all__ = [
-    "Gaussians",
-    "half_cross_terms",
-    "js_backward",
-    "js_backward_listed",
-    "js_divergence",
-    "js_of_listed",
-    "kl_backward",
-    "kl_backward_listed",
-    "kl_divergence",
-    "kl_of_listed",
-    "kl_of_pairs",
-    "kl_offset",
-]
-
 SINGLE_BITS = 23  # that a number in single precision holds, whatever its sign
 ROWS_AT_ONCE = 1 << 14
 VALUES_AT_ONCE = 1 << 18

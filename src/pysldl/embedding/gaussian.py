@@ -42,8 +42,6 @@ from pysldl.embedding.minibatch import BatchDescent
 from pysldl.embedding.truncated_walk import TruncatedRanking, truncated_walk, walk_memory
 from pysldl.exceptions import DataError
 
-__all__ = ["GaussianLabelEmbedding"]
-
 SMALLEST_VARIANCE = 1e-6
 INITIAL_WIDTH = 10.0
 # Of labels that join a fitted embedding: how many at a time, among how many, and for how long.

@@ -16,17 +16,6 @@ from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.threads import matmul
 
-__all__ = [
-    "Graph",
-    "Weighting",
-    "choose_graph",
-    "cooccurrence",
-    "normalize_rows",
-    "rank_labels",
-    "transfer_matrix",
-    "transfer_rows",
-]
-
 Weighting = Literal["binary", "count"]
 Graph = Literal["dense", "sparse"]
 

@@ -21,8 +21,6 @@ from pysldl.embedding.divergence import (
 )
 from pysldl.embedding.truncated_walk import TruncatedRanking
 
-__all__ = ["BatchDescent", "ranking_gradient"]
-
 Labels = NDArray[np.integer]
 
 

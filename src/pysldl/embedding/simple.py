@@ -14,8 +14,6 @@ from sklearn.utils.extmath import randomized_svd
 from pysldl._utils.progress import ProgressCallback
 from pysldl.embedding.base import DRAWN_TOGETHER, LabelEmbedding, normal_rows, seen_labels
 
-__all__ = ["IdentityLabelEmbedding", "RandomLabelEmbedding", "SVDLabelEmbedding"]
-
 
 @dataclass(eq=False, repr=False)
 class RandomLabelEmbedding(LabelEmbedding):

@@ -15,8 +15,6 @@ from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
 from pysldl.backend.walk import walk_step
 from pysldl.embedding.label_graph import normalize_rows
 
-__all__ = ["TruncatedRanking", "TruncatedWalk", "truncated_walk", "walk_memory"]
-
 Labels = NDArray[np.integer]
 
 

@@ -20,8 +20,6 @@ from pysldl.embedding.base import TrainedLabelEmbedding, assumed_pairs, normal_r
 from pysldl.embedding.label_graph import Graph, choose_graph, cooccurrence, transfer_matrix
 from pysldl.embedding.truncated_walk import truncated_walk, walk_memory
 
-__all__ = ["VectorLabelEmbedding"]
-
 Array = NDArray[np.float64]
 Loss = Callable[[Array, Array], tuple[float, Array, Array]]
 

@@ -39,8 +39,6 @@ from pysldl.preprocessing.text import as_texts, default_vectorizer
 from pysldl.preprocessing.vectorizer_choice import choose_vectorizer
 from pysldl.preprocessing.vocabulary import Vocabulary
 
-__all__ = ["BaseLabelClassifier", "TrainingRows"]
-
 
 class TrainingRows(NamedTuple):
     """Checked rows to learn from, as :meth:`BaseLabelClassifier.fit` makes them of what it is given.

@@ -12,8 +12,6 @@ from pysldl.estimator.prediction_sets import PredictionSets
 from pysldl.metrics.ranking import hits_of
 from pysldl.metrics.reliability import reliability_report
 
-__all__ = ["ScoreCalibration"]
-
 LABELS_PER_ROW = 50
 EQUAL = 1e-12
 

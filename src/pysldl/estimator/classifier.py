@@ -42,8 +42,6 @@ from pysldl.preprocessing.labels import as_indicator
 from pysldl.preprocessing.vocabulary import Vocabulary
 from pysldl.ranking import LinearRanker, TreeReranker
 
-__all__ = ["SLDLClassifier"]
-
 CALIBRATION_ROWS = 5000
 ENOUGH_CALIBRATION_ROWS = 2000
 ROUNDED_TOGETHER = 1 << 22

@@ -12,18 +12,6 @@ from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import EncodedLabels, name_array
 from pysldl.preprocessing.vocabulary import Vocabulary
 
-__all__ = [
-    "BroaderLabels",
-    "VocabularyChange",
-    "add_named",
-    "identifiers_of",
-    "identify_labels",
-    "in_hierarchy",
-    "merge_scores",
-    "name_rates",
-    "renamed_labels",
-]
-
 DEPRECATED = -1
 PRIOR_MATCHES = 5.0  # occurrences of a name after which its own rate weighs as much as the mean of all
 

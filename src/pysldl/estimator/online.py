@@ -23,8 +23,6 @@ from pysldl.preprocessing.labels import as_classes, indicator_of_names, name_arr
 from pysldl.preprocessing.text import as_texts
 from pysldl.ranking.extend import extend_ranker
 
-__all__ = ["OnlineLearning"]
-
 FEWEST_ROWS = 2
 
 

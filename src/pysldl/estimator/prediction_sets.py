@@ -15,8 +15,6 @@ from pysldl.inspection.display import html_table, text_table
 from pysldl.metrics.ranking import hits_of
 from pysldl.metrics.reliability import by_frequency
 
-__all__ = ["PredictionSets", "SetCoverage"]
-
 SCORES_PER_ROW = 1000
 KNOTS = 1024
 ROWS_AT_ONCE = 512

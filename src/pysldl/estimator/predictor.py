@@ -40,8 +40,6 @@ from pysldl.preprocessing.name_matching import NameMatcher
 from pysldl.preprocessing.vocabulary import Concept, Vocabulary
 from pysldl.ranking.candidates import Candidates
 
-__all__ = ["LabelLists", "LabelPredictor", "StagedPredictor", "why_no_codes"]
-
 BLOCK_BYTES = 128 << 20
 SPARSE_BLOCK = 4096
 MORE_TO_CHOOSE_FROM = 50  # labels beyond the k best, where a hierarchy or names in the text may change the order

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.exceptions import DataError
 
-__all__ = ["parse_assignments", "parse_settings", "with_settings"]
-
 PLAIN_WORDS = {"true": True, "false": False, "none": None}
 # Parameters that are objects, with the modules and the names of the classes that they may be.
 STAGES = {

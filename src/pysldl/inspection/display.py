@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-__all__ = ["Cell", "Markup", "bar", "html_table", "text_table"]
-
 Cell = str | float | int | None
 
 _CELL = "padding:0.15em 0.9em 0.15em 0;vertical-align:top;background:transparent;border:0;"

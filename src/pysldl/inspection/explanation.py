@@ -5,8 +5,6 @@ from html import escape
 
 from pysldl.inspection.display import bar, html_table
 
-__all__ = ["Explanation", "FeatureTerm", "Neighbor", "ScorePart"]
-
 
 @dataclass(frozen=True)
 class Neighbor:

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from pysldl.inspection.relations import RelationFinder
 
-__all__ = ["LabelMap", "layout", "make_map"]
-
 ARROWS_PER_LABEL = 3
 MOST_LABELS = 50_000  # a page can draw, and people can tell apart
 STEPS = 200

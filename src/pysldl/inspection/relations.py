@@ -21,23 +21,6 @@ from pysldl.backend.exact import COMPILED_SIZE
 from pysldl.embedding.divergence import kl_of_pairs
 from pysldl.inspection.display import Cell, bar, html_table, text_table
 
-__all__ = [
-    "MIN_COUNT",
-    "SURE",
-    "TOP",
-    "TOP_OF_LABEL",
-    "VERBS",
-    "LabelRelation",
-    "RelatedPairs",
-    "RelationFinder",
-    "Relations",
-    "Verb",
-    "direction_confidence",
-    "label_relations",
-    "share_lower_bound",
-    "sure_text",
-]
-
 Verb = Literal["implies", "often comes with", "is related to"]
 VERBS: tuple[Verb, ...] = ("implies", "often comes with", "is related to")
 

@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["row_snippets", "top_terms"]
-
 MAX_LENGTH = 300
 N_TERMS = 12
 

@@ -4,8 +4,6 @@ from typing import Any
 
 from pysldl.inspection.display import html_table
 
-__all__ = ["fitted_html", "fitted_summary"]
-
 STAGES = ("embedding_", "mapping_", "decoder_", "ranker_", "reranker_")
 
 

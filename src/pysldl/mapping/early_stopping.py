@@ -11,8 +11,6 @@ from pysldl.backend.design_matrix import DesignMatrix
 from pysldl.backend.device import to_device
 from pysldl.mapping.solvers.conjugate_gradient import ridge_steps
 
-__all__ = ["HeldOutError", "choose_alpha", "rows_to_hold_out"]
-
 HELD_OUT = 2000
 COLUMNS = 8
 SMALLEST_FALL = 2e-3

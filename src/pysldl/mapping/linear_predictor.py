@@ -9,8 +9,6 @@ from scipy import sparse
 from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.threads import matmul
 
-__all__ = ["LinearPredictor"]
-
 
 class LinearPredictor:
     """The answering half of :class:`~pysldl.mapping.RidgeMapping`.

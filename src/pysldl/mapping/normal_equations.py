@@ -9,8 +9,6 @@ from sklearn.base import BaseEstimator
 
 from pysldl.backend.design_matrix import as_dense
 
-__all__ = ["NormalEquations"]
-
 
 class NormalEquations(BaseEstimator):
     """``XᵀX``, ``XᵀZ`` and the sums of both over the rows, in double precision.

@@ -28,8 +28,6 @@ from pysldl.mapping.solvers.cholesky import ridge_factor, solve_cholesky
 from pysldl.mapping.solvers.conjugate_gradient import LEVERAGE_PROBES, SINGLE_PRECISION_REACH, solve_cg
 from pysldl.mapping.solvers.lbfgs import solve_lbfgs
 
-__all__ = ["RidgeMapping", "choose_solver", "solver_seconds"]
-
 # Seconds of one core for 1e9 multiply-adds, measured on two x86 cores: BLAS in double precision, a scattered sum into a
 # sparse product, a dense row of single precision fetched for every stored value, and one pass over the CG's vectors.
 DENSE, SCATTERED, FETCHED, VECTOR = 0.04, 4.0, 0.25, 2.0

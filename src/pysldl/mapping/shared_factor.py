@@ -8,8 +8,6 @@ from pysldl.backend.design_matrix import DesignMatrix
 from pysldl.mapping.ridge import RidgeMapping
 from pysldl.mapping.solvers.cholesky import ridge_factor
 
-__all__ = ["SharedFactorRidge"]
-
 
 @inherit_parameters
 class SharedFactorRidge(RidgeMapping):

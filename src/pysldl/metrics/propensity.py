@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator
 
-__all__ = ["inverse_propensity", "inverse_propensity_from_counts"]
-
 
 def inverse_propensity(Y: Any, A: float = 0.55, B: float = 1.5) -> NDArray[np.float64]:
     """Return the inverse propensity of every label of a training set.

@@ -30,16 +30,6 @@ from pysldl.backend.topk import check_k, top_k, top_k_sparse
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator
 
-__all__ = [
-    "evaluate",
-    "hits_of",
-    "ndcg_at_k",
-    "precision_at_k",
-    "psndcg_at_k",
-    "psprecision_at_k",
-    "recall_at_k",
-]
-
 
 def evaluate(
     Y_true: Any,

@@ -9,8 +9,6 @@ from scipy import sparse
 
 from pysldl.metrics.ranking import evaluate, hits_of
 
-__all__ = ["FREQUENCY_EDGES", "by_frequency", "reliability", "reliability_report"]
-
 CUTOFFS = (1, 3, 5)
 BINS = 10
 FREQUENCY_EDGES = (1, 2, 5, 10, 30, 100, 1000)

@@ -13,8 +13,6 @@ from pysldl.persistence.registry import find_class
 from pysldl.persistence.vectorizers import restore_vectorizer
 from pysldl.preprocessing.labels import name_array
 
-__all__ = ["TreeDecoder"]
-
 SCALARS = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))
 CONTAINERS: dict[str, Any] = {"array": sparse.csr_array, "matrix": sparse.csr_matrix}
 SCALARS += ("float16", "float32", "float64", "str")

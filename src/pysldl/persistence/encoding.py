@@ -18,8 +18,6 @@ from pysldl.persistence.registry import is_estimator, name_of
 from pysldl.persistence.tensors import can_store
 from pysldl.persistence.vectorizers import is_vectorizer, parts_of_vectorizer
 
-__all__ = ["TreeEncoder"]
-
 # Longer lists of one type leave the tree, so that people can read the manifest.
 LONGEST_INLINE = 32
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from pysldl._utils.files import open_regular
 from pysldl.persistence.manifest import ARRAYS
 
-__all__ = ["FrozenArrays", "frozen_arrays"]
-
 
 class FrozenArrays:
     """A sealed copy in memory, open as long as other processes may have to find it.

@@ -14,8 +14,6 @@ from pysldl.persistence.state import check_state
 from pysldl.persistence.tensors import read_tensors
 from pysldl.persistence.versions import read_current
 
-__all__ = ["load_model", "read_manifest", "read_model"]
-
 
 def load_model(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool = True) -> Any:
     """Load a model that :func:`save_model` wrote.

@@ -12,21 +12,6 @@ from pysldl._utils.files import open_regular
 from pysldl._utils.memory import format_bytes
 from pysldl.exceptions import ModelFormatError
 
-__all__ = [
-    "ARRAYS",
-    "FORMAT_NAME",
-    "FORMAT_VERSION",
-    "MANIFEST",
-    "REQUIRED_LIBRARY",
-    "FileRecord",
-    "Manifest",
-    "check_format",
-    "dump_json",
-    "load_raw",
-    "parse_manifest",
-    "seal",
-]
-
 FORMAT_NAME = "pysldl-model"
 
 # Raise the version when a reader of the present one could not read the folder, or would read it wrongly: a file or a

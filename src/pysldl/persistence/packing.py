@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["can_pack", "pack", "unpack_indices", "unpack_values"]
-
 BITS, MORE = 7, 128
 LONGEST = 5  # bytes of a gap: 35 bits, of which an index of 31 bits needs no more
 ENTRIES_AT_ONCE = 1 << 20

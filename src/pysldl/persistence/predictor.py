@@ -12,8 +12,6 @@ from pysldl.persistence.decoding import TreeDecoder
 from pysldl.persistence.loading import read_model
 from pysldl.persistence.registry import home_of
 
-__all__ = ["load_predictor"]
-
 # The predicting half of a class; the estimator lies above this layer, so that it is named and not imported.
 HALVES = {
     "SLDLClassifier": ("pysldl.estimator.predictor", "StagedPredictor"),

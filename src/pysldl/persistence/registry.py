@@ -5,8 +5,6 @@ from typing import Any, TypeVar
 
 from pysldl.exceptions import DataError, MissingDependencyError
 
-__all__ = ["find_class", "home_of", "is_estimator", "name_of", "register_saveable"]
-
 # By the module that has them. Packages that import their classes when they are asked for stand for their modules.
 CLASSES = {
     "pysldl.estimator.classifier": ("SLDLClassifier",),

@@ -24,8 +24,6 @@ from pysldl.persistence.manifest import (
 from pysldl.persistence.tensors import tensors_size, write_tensors
 from pysldl.persistence.versions import check_target, new_version, write_file
 
-__all__ = ["save_model"]
-
 
 def save_model(
     model: Any,

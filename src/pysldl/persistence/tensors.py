@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from pysldl._utils.files import open_regular
 from pysldl.exceptions import ModelFormatError
 
-__all__ = ["can_store", "read_tensors", "tensors_size", "write_tensors"]
-
 ALIGNMENT = 64  # of the first array: a cache line
 LENGTH_BYTES = 8
 

@@ -3,8 +3,6 @@
 import re
 from typing import Any, NamedTuple
 
-__all__ = ["is_linear_pattern"]
-
 LONGEST_PATTERN = 200
 LONGEST_MATCH = 64  # of what is repeated with a bound; a repetition of more counts as endless
 MOST_WAYS = 64  # in which bounded repetitions can divide a text among each other

@@ -16,8 +16,6 @@ from pysldl.persistence.token_patterns import is_linear_pattern
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer
 
-__all__ = ["is_vectorizer", "parts_of_vectorizer", "restore_vectorizer"]
-
 VECTORIZERS = ("CountVectorizer", "TfidfVectorizer")
 LONGEST_NGRAM = 20
 

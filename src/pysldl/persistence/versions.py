@@ -20,16 +20,6 @@ from pysldl._utils.locks import file_lock
 from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.persistence.manifest import FORMAT_NAME, FORMAT_VERSION, MANIFEST, REQUIRED_LIBRARY, check_format
 
-__all__ = [
-    "HashedFile",
-    "copy_version",
-    "current_version",
-    "lock_model",
-    "new_version",
-    "read_current",
-    "write_file",
-]
-
 POINTER = "current.json"
 VERSIONS = "versions"
 LOCK = "lock"

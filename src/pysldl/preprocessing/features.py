@@ -11,17 +11,6 @@ from pysldl.backend.row_norms import l2_normalize, unit_vectors
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import as_column
 
-__all__ = [
-    "append_dense",
-    "as_dense_rows",
-    "canonical_rows",
-    "column_scales",
-    "is_mostly_dense",
-    "require_dense",
-    "split_dense",
-    "standardized",
-]
-
 MOSTLY = 0.5
 
 

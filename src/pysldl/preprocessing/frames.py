@@ -8,20 +8,6 @@ from scipy import sparse
 
 from pysldl.exceptions import DataError, MissingDependencyError
 
-__all__ = [
-    "FRAMES",
-    "NUMBERS",
-    "as_column",
-    "column_names",
-    "first_rows",
-    "frame_columns",
-    "is_frame",
-    "is_missing",
-    "library_of",
-    "make_frame",
-    "row_index",
-]
-
 FRAMES = ("pandas", "polars", "pyarrow")
 
 NUMBERS = (int, float, complex, np.number, np.bool_)

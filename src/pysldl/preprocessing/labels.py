@@ -16,20 +16,6 @@ from pysldl.backend.dispatch import as_int32_indices
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import NUMBERS, as_column, column_names, is_frame, is_missing
 
-__all__ = [
-    "EncodedLabels",
-    "as_classes",
-    "as_indicator",
-    "as_rows_of_names",
-    "check_label_names",
-    "columns_among",
-    "encode_labels",
-    "indicator_of_names",
-    "join_encoded",
-    "name_array",
-    "rows_of_names",
-]
-
 UNORDERED = (set, frozenset)
 COLLECTIONS = (list, tuple, *UNORDERED, np.ndarray)
 SEPARATORS = (",", ";", "|")

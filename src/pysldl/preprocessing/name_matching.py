@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["NameMatcher"]
-
 WORD = re.compile(r"\w+")
 LONGEST_NAME = 6  # words; longer names are hardly ever found as they are
 SHORTEST_NAME = 3  # letters; shorter ones are mostly something else

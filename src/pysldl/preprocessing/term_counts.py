@@ -13,16 +13,6 @@ from scipy import sparse
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import name_array
 
-__all__ = [
-    "CountedTexts",
-    "TermCounts",
-    "count_texts",
-    "counts_of_terms",
-    "merge_term_counts",
-    "vocabulary_of_counts",
-    "weighted_counts",
-]
-
 
 class TermCounts(NamedTuple):
     """How often terms occur.

@@ -7,8 +7,6 @@ import numpy as np
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import as_column, first_rows, frame_columns, is_frame, is_missing
 
-__all__ = ["as_texts", "default_vectorizer"]
-
 FIRST_ROWS = 100  # of a frame, which tell the columns of text from those of numbers
 
 

@@ -12,8 +12,6 @@ from pysldl.backend.voting import vote_top
 from pysldl.metrics import evaluate
 from pysldl.preprocessing.text import default_vectorizer
 
-__all__ = ["VECTORIZERS", "choose_vectorizer", "probe_quality", "probe_rows"]
-
 MOST_FEATURES = 200_000
 MANY: dict[str, Any] = {"min_df": 2, "max_features": MOST_FEATURES, "dtype": np.float32}
 VECTORIZERS: dict[str, dict[str, Any]] = {

@@ -12,8 +12,6 @@ from pysldl._utils.light_estimator import LightEstimator
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.exceptions import DataError
 
-__all__ = ["Concept", "Vocabulary"]
-
 NO_LANGUAGE = ""
 USUAL_LANGUAGE = "en"
 LINKS = ("broader", "related")

@@ -19,8 +19,6 @@ from pysldl.baselines.adaboost_c2.linear_chain import LinearChain
 from pysldl.baselines.adaboost_c2.svm_chain import SVMChain, scale_gamma
 from pysldl.baselines.base import AT_LEAST_ONE, POSITIVE, Constraints, NormalizingBaseline
 
-__all__ = ["AdaBoostC2", "boost"]
-
 SMALLEST_ERROR = 1e-10
 BLOCK_BYTES = 256 << 20
 

@@ -12,8 +12,6 @@ from pysldl.backend.threads import matmul
 from pysldl.baselines.adaboost_c2.linear_chain import LinearChain, conjugate_gradients
 from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
 
-__all__ = ["KernelRidgeChain", "KernelSystem", "solve_equal", "solve_weighted"]
-
 BLOCK_BYTES = 256 << 20
 LARGEST_DIRECTIONS = 100
 SMALLEST_WEIGHT = np.float32(1e-9)

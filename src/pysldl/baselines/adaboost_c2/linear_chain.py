@@ -14,8 +14,6 @@ from pysldl.backend.design_matrix import as_dense
 from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
 from pysldl.baselines.logistic import fit_logistic
 
-__all__ = ["LinearChain", "conjugate_gradients", "solve_chain"]
-
 BLOCK_BYTES = 64 << 20
 
 Matrix = NDArray[np.float64]

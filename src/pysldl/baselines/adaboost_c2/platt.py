@@ -4,8 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-__all__ = ["fit_sigmoids"]
-
 BLOCK_BYTES = 16 << 20
 STEPS = 30
 LONGEST_STEP = 2.0

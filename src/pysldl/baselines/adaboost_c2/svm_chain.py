@@ -14,8 +14,6 @@ from sklearn.svm import SVC
 
 from pysldl.baselines.logistic import fit_logistic
 
-__all__ = ["SVMChain", "scale_gamma"]
-
 BLOCK_BYTES = 64 << 20
 PLATT_FOLDS = 5
 

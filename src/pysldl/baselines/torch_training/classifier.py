@@ -36,8 +36,6 @@ from pysldl.baselines.torch_training.loop import AdaptiveClipping, Clipping, Obj
 from pysldl.baselines.torch_training.scoring import SCORERS, score_in_blocks
 from pysldl.estimator.calibration import LABELS_PER_ROW, ScoreCalibration
 
-__all__ = ["TorchClassifier", "decay_weights_only"]
-
 OptimizerName = Literal["adam", "adamw", "amsgrad", "sgd"]
 Clip = float | Literal["adaptive"] | None
 Scoring = Literal["AP", "P@1", "hamming"]

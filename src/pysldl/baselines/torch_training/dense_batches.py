@@ -9,8 +9,6 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-__all__ = ["DenseBatches", "batch_bounds"]
-
 BLOCK_BYTES = 64 << 20
 BLOCK_ROWS = 512
 

@@ -13,17 +13,6 @@ from torch import Tensor
 from pysldl.backend.threads import n_threads, one_torch_thread, parallel_map
 from pysldl.exceptions import DataError
 
-__all__ = [
-    "half_products",
-    "in_slices",
-    "label_slices",
-    "labels_at_once",
-    "narrow",
-    "of_labels",
-    "require_half_products",
-    "sum_over_labels",
-]
-
 # Of the largest intermediate of a slice. On a CPU it should stay near the caches, a GPU works best on long products.
 BYTES_ON_CPU = 8 << 20
 BYTES_ON_GPU = 256 << 20

@@ -15,8 +15,6 @@ from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import half_products, labels_at_once, require_half_products
 
-__all__ = ["LabelSpecificClassifier"]
-
 
 @inherit_parameters
 @dataclass(eq=False, repr=False, kw_only=True)

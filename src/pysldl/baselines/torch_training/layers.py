@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from pysldl.baselines.torch_training.label_chunks import of_labels
 
-__all__ = ["LabelwiseLinear", "dense_layer", "mlp"]
-
 SLOPE = 0.1
 
 Activation = Literal["relu", "leaky_relu"]

@@ -12,16 +12,6 @@ from torch import Tensor, nn
 from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.exceptions import SLDLError, SLDLWarning
 
-__all__ = [
-    "AdaptiveClipping",
-    "CUDAGraphStep",
-    "Objective",
-    "TrainingLoop",
-    "TrainingResult",
-    "TrainingStep",
-    "new_step",
-]
-
 Objective = Callable[[Tensor, Tensor], Tensor]
 """The loss of a batch of features and labels."""
 

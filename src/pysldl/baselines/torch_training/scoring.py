@@ -9,8 +9,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["SCORERS", "score_in_blocks"]
-
 # Scores that are measured at once on a CPU. A measure holds up to 50 bytes for each of them.
 BLOCK_ON_CPU = 1 << 18
 

@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from pysldl._utils.files import write_atomically
-from pysldl.datasets.tables import read_csv, write_csv
+from pysldl.datasets.tables import csv_rows, write_csv_rows
 from pysldl.exceptions import DataError
 from pysldl.experiments.run.evaluation import PAPER_METRICS, Configuration, Metrics, configurations, mean_metric
 from pysldl.experiments.run.journal import Record
@@ -183,10 +183,12 @@ class Archive:
         times = (_cells(record) for key in self._keys() for record in self.times.get(key, []))
         return [
             write_atomically(folder / "settings.json", json.dumps(settings, indent=1) + "\n"),
-            write_csv(folder / "folds.csv", FOLD_COLUMNS, self._fold_rows()),
-            write_csv(folder / "grid.csv", GRID_COLUMNS, self._grid_rows()),
-            write_csv(folder / "times.csv", TIME_COLUMNS, times),
-            write_csv(folder / "runs.csv", list(dict.fromkeys(["run", *(name for row in runs for name in row)])), runs),
+            write_csv_rows(folder / "folds.csv", FOLD_COLUMNS, self._fold_rows()),
+            write_csv_rows(folder / "grid.csv", GRID_COLUMNS, self._grid_rows()),
+            write_csv_rows(folder / "times.csv", TIME_COLUMNS, times),
+            write_csv_rows(
+                folder / "runs.csv", list(dict.fromkeys(["run", *(name for row in runs for name in row)])), runs
+            ),
         ]
 
     def _keys(self) -> Iterable[Key]:
@@ -222,7 +224,7 @@ class Archive:
             {name: described["parameters"] for name, described in noted.items()},
             settings["datasets"],
             tuple(settings["folds"]),
-            runs={row.pop("run"): {k: v for k, v in row.items() if v} for _, row in read_csv(folder / "runs.csv")},
+            runs={row.pop("run"): {k: v for k, v in row.items() if v} for _, row in csv_rows(folder / "runs.csv")},
         )
         for selection, record in _parsed(folder / "folds.csv", FOLD_COLUMNS, archive._chosen_record):
             archive.chosen[selection].setdefault((record.method, record.dataset), []).append(record)
@@ -354,7 +356,7 @@ def _metric_cells(test: Metrics) -> dict[str, float]:
 
 def _parsed(path: Path, columns: Sequence[str], parse: Callable[[dict[str, str]], Parsed]) -> Iterator[Parsed]:
     """The rows of a file; what goes wrong in parsing one becomes an error that names its line."""
-    for line, row in read_csv(path, columns):
+    for line, row in csv_rows(path, columns):
         try:
             yield parse(row)
         except ValueError as error:

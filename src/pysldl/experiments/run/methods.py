@@ -14,20 +14,6 @@ from pysldl.estimator.settings import parse_settings, with_settings
 from pysldl.estimator.size_dispatch import SizeDispatch
 from pysldl.exceptions import DataError
 
-__all__ = [
-    "ABLATION",
-    "AXES",
-    "REFERENCE",
-    "Method",
-    "find_methods",
-    "grid_axes",
-    "has_grid",
-    "method_names",
-    "parameter_of",
-    "register_method",
-    "stored_method",
-]
-
 REFERENCE = METHODS["sldl"].title
 ABLATION = tuple(spec.title for spec in METHODS.values() if spec.kind == "ablation")
 AXES = ("c_hat", "n_steps", "k")

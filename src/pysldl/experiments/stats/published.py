@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-from pysldl.datasets.tables import read_csv, write_csv
+from pysldl.datasets.tables import csv_rows, write_csv_rows
 from pysldl.exceptions import DataError
 from pysldl.experiments.stats.results import Summary, read_summaries
 
@@ -57,7 +57,7 @@ def read_published(path: Path) -> Published:
 def _read_ablation(path: Path) -> list[Summary]:
     """The ablation table, which says "case" for method and leaves out the metric."""
     rows = []
-    for line, cells in read_csv(path, ("dataset", "case", "mean", "std")):
+    for line, cells in csv_rows(path, ("dataset", "case", "mean", "std")):
         try:
             mean, std = float(cells["mean"]), float(cells["std"])
         except ValueError as error:
@@ -96,4 +96,4 @@ def write_comparison(found: Sequence[Agreement], path: Path) -> Path:
     """Write measured and published means side by side, as CSV."""
     names = ("measured", "measured_std", "published", "published_std", "deviations")
     rows = (asdict(row) | {name: f"{getattr(row, name):.6f}" for name in names} for row in found)
-    return write_csv(path, ("dataset", "metric", "method", *names), rows)
+    return write_csv_rows(path, ("dataset", "metric", "method", *names), rows)

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.datasets.tables import read_csv, write_csv
+from pysldl.datasets.tables import csv_rows, write_csv_rows
 from pysldl.exceptions import DataError
 from pysldl.experiments.stats.error_bound import ErrorBoundTerms
 
@@ -86,7 +86,7 @@ def read_summaries(path: Path) -> list[Summary]:
     Other columns are ignored. A :class:`DataError` names the file, the line and what is wrong there.
     """
     rows: dict[tuple[str, str, str], tuple[int, Summary]] = {}
-    for line, cells in read_csv(path, REQUIRED_COLUMNS):
+    for line, cells in csv_rows(path, REQUIRED_COLUMNS):
         where = f"{path}, line {line}"
         row = _parse_summary(cells, where)
         key = (row.metric, row.dataset, row.method)
@@ -101,7 +101,7 @@ def read_summaries(path: Path) -> list[Summary]:
 
 def write_summaries(path: Path, rows: Iterable[Summary]) -> Path:
     """Write rows as the CSV file that :func:`read_summaries` and `sldl stats` read."""
-    return write_csv(path, (*REQUIRED_COLUMNS, "std", "n_folds"), map(asdict, rows))
+    return write_csv_rows(path, (*REQUIRED_COLUMNS, "std", "n_folds"), map(asdict, rows))
 
 
 def summarize(records: Iterable[FoldRecord]) -> list[Summary]:

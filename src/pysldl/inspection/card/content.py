@@ -13,8 +13,6 @@ from pysldl.inspection.relations import TOP, Relations
 from pysldl.metrics.reliability import by_frequency
 from pysldl.persistence import Manifest
 
-__all__ = ["HeldOut", "ModelCard", "flat_parameters", "make_card"]
-
 FEW_ROWS = 5  # labels with fewer training rows are named in the limits
 LARGE_GAP = 0.1  # between predicted and observed probability
 

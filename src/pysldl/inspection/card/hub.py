@@ -13,8 +13,6 @@ from pysldl.inspection.card.content import ModelCard, make_card
 from pysldl.persistence import load_model, read_current, read_manifest
 from pysldl.persistence.versions import copy_version
 
-__all__ = ["export_model", "hub_readme"]
-
 README, MODEL = "README.md", "model"
 EXAMPLE_LABELS = 20
 # What the header of a card calls the metrics.

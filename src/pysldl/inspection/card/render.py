@@ -7,8 +7,6 @@ from pysldl._utils.page_templates import page_templates
 from pysldl.inspection.card.content import ModelCard
 from pysldl.inspection.relations import sure_text
 
-__all__ = ["render_card", "write_card"]
-
 METRIC_NAMES = {"P": "precision (P)", "R": "recall (R)"}
 
 

@@ -10,8 +10,6 @@ from pysldl.backend.design_matrix import DesignMatrix
 from pysldl.backend.device import to_host
 from pysldl.mapping.solvers import Solution
 
-__all__ = ["ridge_factor", "solve_cholesky"]
-
 LEVERAGE_BLOCK = 1024
 
 

@@ -15,8 +15,6 @@ from pysldl.backend.design_matrix import DesignMatrix
 from pysldl.backend.device import to_device, to_host
 from pysldl.mapping.solvers import Solution
 
-__all__ = ["LEVERAGE_PROBES", "SINGLE_PRECISION_REACH", "deflation_directions", "ridge_steps", "solve_cg"]
-
 LEVERAGE_PROBES = 32
 SINGLE_PRECISION_REACH = 1e-4
 FEWEST_DIRECTIONS, MOST_DIRECTIONS = 8, 64

@@ -8,8 +8,6 @@ from pysldl.backend.design_matrix import DesignMatrix
 from pysldl.backend.device import to_host
 from pysldl.mapping.solvers import Solution
 
-__all__ = ["solve_lbfgs"]
-
 LARGEST_GRAM = 2000  # features up to which the Gram matrix is formed once
 
 Matrix = NDArray[np.float64]
