@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -65,21 +66,69 @@ def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 def _new_temporary(path: Path) -> tuple[Path, BinaryIO]:
     """Return a new file beside ``path``, locked, so that other writers do not take it for a leftover."""
     while True:
-        temporary = path.with_name(f".{path.name}.{secrets.token_hex(_TOKEN // 2)}.part")
+        temporary = path.with_name(_temporary_name(path))
         stream = temporary.open("xb")
         if try_lock(stream.fileno()) and temporary.exists():
             return temporary, stream
         stream.close()  # another writer removed it before it was locked
 
 
+def _temporary_name(path: Path) -> str:
+    return f".{path.name}.{secrets.token_hex(_TOKEN // 2)}.part"
+
+
 def _remove_leftovers(path: Path) -> None:
-    """Remove temporary files of ``path`` that no living process holds."""
+    """Remove temporary files and folders of ``path`` that no living process holds."""
     with suppress(OSError), os.scandir(path.parent) as entries:
         for entry in entries:
             if is_leftover(entry.name, path.name):
-                with suppress(OSError), open_regular(Path(entry.path)) as stream:
-                    if try_lock(stream.fileno()):
-                        Path(entry.path).unlink()
+                with suppress(OSError):
+                    _remove_unlocked(Path(entry.path))
+
+
+def _remove_unlocked(leftover: Path) -> None:
+    if leftover.is_dir():
+        with _folder_handle(leftover) as handle:
+            if try_lock(handle):
+                shutil.rmtree(leftover, ignore_errors=True)
+        return
+    with open_regular(leftover) as stream:
+        if try_lock(stream.fileno()):
+            leftover.unlink()
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Make a temporary folder beside ``path`` that takes its place when the block ends without an error.
+
+    ``path`` must not exist, or be an empty folder. What earlier processes that were killed left beside it is removed.
+
+    Yields
+    ------
+    Path
+        The temporary folder, empty.
+    """
+    _remove_leftovers(path)
+    folder = path.with_name(_temporary_name(path))
+    folder.mkdir()
+    with _folder_handle(folder) as handle:
+        try_lock(handle)  # so that other writers do not take it for a leftover
+        try:
+            yield folder
+            folder.replace(path)
+            sync_folder(path.parent)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def _folder_handle(folder: Path) -> Iterator[int]:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def is_leftover(name: str, target: str) -> bool:
@@ -116,12 +165,8 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable, on systems that can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    with suppress(OSError), _folder_handle(folder) as handle:
+        os.fsync(handle)
 
 
 def make_folder(folder: Path) -> None:

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
+def page_style(own: "Traversable") -> str:
+    """Return the style of a page: what all pages share, and the rules of its own file behind it."""
+    shared = resources.files(__package__) / "templates" / "base.css"
+    return shared.read_text(encoding="utf-8") + "\n" + own.read_text(encoding="utf-8")
+
+
 def page_templates(package: str, what: str) -> tuple["Environment", "Traversable"]:
     """Return the templates of a package, and their folder; ``what`` names the page where jinja2 is missing."""
     try:

@@ -16,7 +16,6 @@ from pysldl.backend.workspace import Workspace, current_workspace, row_parts
 
 __all__ = ["MAX_POSTINGS", "InvertedIndex"]
 
-# Chosen with n_terms=32 by the recall of candidates on training rows of eurlex57k, tibkat and 160,000 short records.
 MAX_POSTINGS = 1 << 14
 ROWS_AT_ONCE = 1 << 16  # of a block, where rows are indexed in blocks
 ENTRIES_AT_ONCE = 1 << 22  # of the index, that are joined at a time

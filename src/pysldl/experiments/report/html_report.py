@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pysldl._utils.files import slug, write_atomically
-from pysldl._utils.page_templates import page_templates
+from pysldl._utils.page_templates import page_style, page_templates
 from pysldl.experiments.report.figures import Drawing
 from pysldl.experiments.report.tables import Cell, Table
 
@@ -56,10 +56,10 @@ def build_report(context: ReportContext) -> str:
 
     environment.filters["sort_key"] = _sort_key
     environment.filters["inline_svg"] = lambda drawing: markupsafe.Markup(_inline_svg(drawing))
-    style, script = (
-        markupsafe.Markup((templates / name).read_text(encoding="utf-8")) for name in ("page.css", "sort.js")
+    style, script = page_style(templates / "page.css"), (templates / "sort.js").read_text(encoding="utf-8")
+    page: str = environment.get_template("page.html.jinja").render(
+        report=context, style=markupsafe.Markup(style), script=markupsafe.Markup(script)
     )
-    page: str = environment.get_template("page.html.jinja").render(report=context, style=style, script=script)
     return page + "\n"
 
 

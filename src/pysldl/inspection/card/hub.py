@@ -3,11 +3,10 @@
 import json
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from pysldl._utils.files import sync_folder, write_atomically
+from pysldl._utils.files import new_folder, write_atomically
 from pysldl.exceptions import DataError
 from pysldl.inspection.card.content import ModelCard, make_card
 from pysldl.persistence import load_model, read_current, read_manifest
@@ -34,7 +33,8 @@ def export_model(
     path : str or path
         A model folder.
     folder : str or path
-        To make, whole or not at all; an empty folder is taken, too.
+        To make, whole or not at all; an empty folder is taken, too. What an export that was killed left beside it is
+        removed.
     name : str, optional
         Title of the card. Default: that of the model folder.
     license, language : str, optional
@@ -51,8 +51,7 @@ def export_model(
     if os.path.lexists(target) and (not target.is_dir() or any(target.iterdir())):
         raise DataError(f"{folder}: exists already. Choose another folder for the export.")
     title = Path(path).resolve().name if name is None else name
-    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    try:
+    with new_folder(target) as part:
 
         def copy(version: Path) -> str:
             shutil.rmtree(part / MODEL, ignore_errors=True)
@@ -61,12 +60,6 @@ def export_model(
             return hub_readme(card, model, license=license, language=language)
 
         write_atomically(part / README, read_current(path, copy))
-        part.chmod(0o755)
-        part.replace(target)
-        sync_folder(target.parent)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
     return target
 
 

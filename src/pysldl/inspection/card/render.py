@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pysldl._utils.files import write_atomically
-from pysldl._utils.page_templates import page_templates
+from pysldl._utils.page_templates import page_style, page_templates
 from pysldl.inspection.card.content import ModelCard
 from pysldl.inspection.relations import sure_text
 
@@ -16,7 +16,7 @@ def render_card(card: ModelCard) -> str:
     environment.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.1f}"
     environment.filters["metric_rows"] = _metric_rows
     environment.filters["sure"] = sure_text
-    style = (templates / "card.css").read_text(encoding="utf-8")
+    style = page_style(templates / "card.css")
     page: str = environment.get_template("card.html.jinja").render(card=card, style=style)
     return page + "\n"
 
