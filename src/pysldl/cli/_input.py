@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -27,6 +27,13 @@ def _refuse_options(_: Any, word: str | None) -> None:
 
 # A word that begins with a hyphen is taken only for the sake of the lone one.
 Data = Annotated[str, Parameter(allow_leading_hyphen=True, validator=_refuse_options)]
+
+# Arguments of several commands, with their help.
+ModelFolder = Annotated[Path, Parameter(help="Folder that `sldl fit` wrote.")]
+Features = Annotated[
+    Literal["auto", "raw", "tfidf"],
+    Parameter(help="How to take raw term counts, as in eurlex57k and tibkat; auto does what was done in fitting."),
+]
 
 
 @Parameter(name="*")

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.cli._input import STANDARD_INPUT, Reading, choose_rows, local_file, read_data
+from pysldl.cli._input import STANDARD_INPUT, Features, Reading, choose_rows, local_file, read_data
 from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError
 from pysldl.persistence import Manifest, load_model, read_current, read_manifest
 from pysldl.preprocessing.labels import name_array
 
-Features = Literal["auto", "raw", "tfidf"]
 Unseen = Literal["keep", "drop"]
 OF_LABELED_FILES = ("labels", "split", "separator", "name")  # of no concern where only texts are read
 OF_TEXT_FILES = ("text", "delimiter", "header", "encoding", "id", "title")

@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
+from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+Json = Annotated[bool, Parameter(help="Print one JSON object.")]
 
 
 def console() -> Console:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from pysldl.cli._output import console, note, percent, print_json, table
+from pysldl.cli._output import Json, console, note, percent, print_json, table
 from pysldl.cli.inspect import relations_table
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LABELS_SHOWN = 5
 REASONS_SHOWN = 3
 
 
-def demo(*, seed: int = 0, json: bool = False) -> int:
+def demo(*, seed: int = 0, json: Json = False) -> int:
     """Train on built-in data; show metrics compared with baselines, label relations, and predictions with reasons.
 
     Example: `sldl demo`
@@ -35,8 +35,6 @@ def demo(*, seed: int = 0, json: bool = False) -> int:
     ----------
     seed : int
         Random seed for data and models.
-    json : bool
-        Print one JSON object.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pysldl.cli._dask import Cluster
-from pysldl.cli._input import Data, Reading, choose_rows, parse_cutoffs, read_data
+from pysldl.cli._input import Data, Features, ModelFolder, Reading, choose_rows, parse_cutoffs, read_data
 from pysldl.cli._output import console, note, percent, print_json, table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ USUAL_PROPENSITY = (0.55, 1.5)
 
 
 def evaluate(
-    model: Path,
+    model: ModelFolder,
     data: Data,
     /,
     *,
@@ -23,7 +23,7 @@ def evaluate(
     unseen: Literal["keep", "drop"] | None = None,
     propensity_a: float | None = None,
     propensity_b: float | None = None,
-    features: Literal["auto", "raw", "tfidf"] = "auto",
+    features: Features = "auto",
     reading: Reading | None = None,
     cluster: Cluster | None = None,
     json: bool = False,
@@ -36,8 +36,6 @@ def evaluate(
 
     Parameters
     ----------
-    model : Path
-        Folder that `sldl fit` wrote.
     data : str
         A file, a name of the catalog, or - for standard input.
     split : str, optional
@@ -51,8 +49,6 @@ def evaluate(
         Constant A of the propensity model. Default: the catalog's for this data set, else 0.55.
     propensity_b : float, optional
         Constant B. Default: the catalog's, else 1.5.
-    features : {"auto", "raw", "tfidf"}
-        How to take raw term counts, as in eurlex57k and tibkat; auto does what was done in fitting.
     reading : Reading, optional
     cluster : Cluster, optional
     json : bool

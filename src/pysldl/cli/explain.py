@@ -2,10 +2,10 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from pysldl.cli._input import STANDARD_INPUT, Data, Reading
-from pysldl.cli._output import console, print_json
+from pysldl.cli._input import STANDARD_INPUT, Data, Features, Reading
+from pysldl.cli._output import Json, console, print_json
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def explain(
     k: int = USUAL_K,
     top: int = 5,
     split: str | None = None,
-    features: Literal["auto", "raw", "tfidf"] = "auto",
+    features: Features = "auto",
     reading: Reading | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Show why a row gets its labels: similar training examples, and the words that speak for or against them.
 
@@ -53,11 +53,7 @@ def explain(
         Training examples and words shown for a label.
     split : str, optional
         Count only the rows of this split.
-    features : {"auto", "raw", "tfidf"}
-        How to take raw term counts; auto does what was done in fitting.
     reading : Reading, optional
-    json : bool
-        Print one JSON object.
     """
     from pysldl.cli._model import open_model, read_unlabeled
 

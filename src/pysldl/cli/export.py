@@ -2,18 +2,19 @@
 
 from pathlib import Path
 
-from pysldl.cli._output import console, print_json
+from pysldl.cli._input import ModelFolder
+from pysldl.cli._output import Json, console, print_json
 
 
 def export(
-    model: Path,
+    model: ModelFolder,
     folder: Path,
     /,
     *,
     name: str | None = None,
     license: str | None = None,
     language: str | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Write a folder to upload to a model hub: README.md with the model card, and the model.
 
@@ -21,8 +22,6 @@ def export(
 
     Parameters
     ----------
-    model : Path
-        Folder that `sldl fit` wrote.
     folder : Path
         Folder to make, written atomically.
     name : str, optional
@@ -31,8 +30,6 @@ def export(
         License of the model, for the header of the card.
     language : str, optional
         Language of the texts, such as en.
-    json : bool
-        Print one JSON object.
     """
     from pysldl.inspection.card import export_model
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from pysldl._utils.progress import stage_bars
 from pysldl.cli._dask import Cluster, would_not_fit
 from pysldl.cli._input import Data, Reading, choose_rows, read_data
-from pysldl.cli._output import console, facts, note, print_json
+from pysldl.cli._output import Json, console, facts, note, print_json
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def fit(
     match_names: bool = False,
     reading: Reading | None = None,
     cluster: Cluster | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Fit a model and write its folder.
 
@@ -80,8 +80,6 @@ def fit(
         Learn how often a label applies where its name occurs in the text, for `sldl predict --match-names`.
     reading : Reading, optional
     cluster : Cluster, optional
-    json : bool
-        Print one JSON object.
     """
     from pysldl.datasets import read_vocabulary
     from pysldl.inspection.snippets import row_snippets

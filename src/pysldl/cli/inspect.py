@@ -2,17 +2,17 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
-from pysldl.cli._input import Reading
-from pysldl.cli._output import console, facts, note, print_json, table
+from pysldl.cli._input import Features, ModelFolder, Reading
+from pysldl.cli._output import Json, console, facts, note, print_json, table
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
-    from pysldl.cli._model import Features, Model
+    from pysldl.cli._model import Model
     from pysldl.inspection.card import HeldOut
     from pysldl.inspection.relations import Relations
     from pysldl.persistence import Manifest
@@ -22,7 +22,7 @@ NUMBERS = ("rows", "of", "share", "sure", "KL", "reverse")
 
 
 def inspect(
-    model: Path,
+    model: ModelFolder,
     /,
     *,
     labels: bool = False,
@@ -31,9 +31,9 @@ def inspect(
     card: Path | None = None,
     data: str | None = None,
     split: str | None = None,
-    features: Literal["auto", "raw", "tfidf"] = "auto",
+    features: Features = "auto",
     reading: Reading | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Show what a model is made of, its labels and the relations between them.
 
@@ -42,8 +42,6 @@ def inspect(
 
     Parameters
     ----------
-    model : Path
-        Folder that `sldl fit` wrote.
     labels : bool
         Also show the labels and their numbers of training examples, most frequent first (in JSON all of them).
     relations : int
@@ -59,11 +57,7 @@ def inspect(
         whose results a calibrated model keeps.
     split : str, optional
         Only the rows of this split of the data. Default: test where there is such a split, else all.
-    features : {"auto", "raw", "tfidf"}
-        How to take raw term counts of the data; auto does what was done in fitting.
     reading : Reading, optional
-    json : bool
-        Print one JSON object.
     """
     from pysldl.persistence import read_manifest
 
@@ -137,7 +131,7 @@ def _ask_model(
 
 
 def _write_card(
-    model: Path, target: Path, data: str | None, split: str | None, features: "Features", reading: Reading | None
+    model: Path, target: Path, data: str | None, split: str | None, features: Features, reading: Reading | None
 ) -> None:
     from pysldl.cli._model import open_model
     from pysldl.inspection.card import make_card, write_card
@@ -148,7 +142,7 @@ def _write_card(
     note(f"wrote {target}")
 
 
-def _measure(opened: "Model", data: str, split: str | None, features: "Features", reading: Reading | None) -> "HeldOut":
+def _measure(opened: "Model", data: str, split: str | None, features: Features, reading: Reading | None) -> "HeldOut":
     """Return the quality of a model on rows of a data set."""
     from pysldl.cli._input import choose_rows, read_data
     from pysldl.estimator.calibration import LABELS_PER_ROW

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 from pysldl.cli._dask import Cluster
-from pysldl.cli._input import STANDARD_INPUT, Data, Reading
+from pysldl.cli._input import STANDARD_INPUT, Data, Features, ModelFolder, Reading
 from pysldl.cli._output import console, print_json
 from pysldl.exceptions import DataError, MissingDependencyError
 
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
 
 def predict(
-    model: Path,
+    model: ModelFolder,
     data: Data = STANDARD_INPUT,
     /,
     *,
@@ -48,7 +48,7 @@ def predict(
     out: Path | None = None,
     format: Literal["jsonl", "csv", "tsv", "parquet", "xc"] | None = None,
     split: str | None = None,
-    features: Literal["auto", "raw", "tfidf"] = "auto",
+    features: Features = "auto",
     reading: Reading | None = None,
     cluster: Cluster | None = None,
     json: bool = False,
@@ -63,8 +63,6 @@ def predict(
 
     Parameters
     ----------
-    model : Path
-        Folder that `sldl fit` wrote.
     data : str
         A file, a name of the catalog, or - for standard input.
     k : int, optional
@@ -92,8 +90,6 @@ def predict(
         (.jsonl, .ndjson, .csv, .tsv, .parquet); jsonl on standard output.
     split : str, optional
         Only the rows of this split.
-    features : {"auto", "raw", "tfidf"}
-        How to take raw term counts; auto does what was done in fitting.
     reading : Reading, optional
     cluster : Cluster, optional
     json : bool

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from pysldl.cli._input import Reading
+from pysldl.cli._input import ModelFolder, Reading
 from pysldl.cli._output import console, print_json
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.serve.limits import Limits
@@ -23,7 +23,7 @@ REQUIRED = ("starlette", "uvicorn", "httptools", "msgspec", "prometheus_client",
 
 
 def serve(
-    model: Path,
+    model: ModelFolder,
     /,
     *,
     host: str = "127.0.0.1",
@@ -50,8 +50,6 @@ def serve(
 
     Parameters
     ----------
-    model : Path
-        Folder that `sldl fit` wrote.
     host : str
         Where to listen. Only this machine can reach the default.
     port : int

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pysldl.cli._input import Data, Reading, read_data
-from pysldl.cli._output import console, print_json, table
+from pysldl.cli._output import Json, console, print_json, table
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def split(
     random: bool = False,
     seed: int = 0,
     reading: Reading | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Split the rows of a data set into train and test, each label with its share of both.
 
@@ -50,8 +50,6 @@ def split(
     seed : int
         The same seed gives the same parts.
     reading : Reading, optional
-    json : bool
-        Print one JSON object.
     """
     write = _writer(out)
     dataset = replace(read_data(data, reading), splits={})

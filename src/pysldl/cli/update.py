@@ -3,18 +3,18 @@
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pysldl.cli._dask import Cluster, name_of_parts, open_parts
-from pysldl.cli._input import Data, Reading, choose_rows, parse_ranges, read_data
-from pysldl.cli._output import console, facts, print_json
+from pysldl.cli._input import Data, Features, Reading, choose_rows, parse_ranges, read_data
+from pysldl.cli._output import Json, console, facts, print_json
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import name_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pysldl.cli._model import Features, Model
+    from pysldl.cli._model import Model
     from pysldl.dask.parts import Parts
     from pysldl.datasets import Dataset
 
@@ -28,11 +28,11 @@ def update(
     *,
     remove: str | None = None,
     split: str | None = None,
-    features: Literal["auto", "raw", "tfidf"] = "auto",
+    features: Features = "auto",
     keep: Path | None = None,
     reading: Reading | None = None,
     cluster: Cluster | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Add rows to a model, including new labels, or take rows out; nothing is refitted.
 
@@ -52,15 +52,11 @@ def update(
         they were learned; those behind a removed row move up.
     split : str, optional
         Only the rows of this split of the data. Default: all.
-    features : {"auto", "raw", "tfidf"}
-        How to take raw term counts; auto does what was done in fitting.
     keep : Path, optional
         Folder to leave the old version in.
     reading : Reading, optional
     cluster : Cluster, optional
         With --dask, the parts of Parquet or Arrow files are read by its workers and learned one after the other.
-    json : bool
-        Print one JSON object.
     """
     from pysldl.persistence import lock_model, read_manifest
 
@@ -153,7 +149,7 @@ def _report(
 
 
 def _add(
-    opened: "Model", dataset: "Dataset | None", split: str | None, features: "Features"
+    opened: "Model", dataset: "Dataset | None", split: str | None, features: Features
 ) -> tuple[str | None, str | None]:
     """Learn the rows of a data set, if there is one; returns its name and that of the split."""
     if dataset is None:
@@ -175,7 +171,7 @@ def _add_parts(opened: "Model", client: Any, parts: "Parts", data: str) -> tuple
     return name_of_parts(data), "all"
 
 
-def _learn(opened: "Model", rows: "Dataset", features: "Features") -> None:
+def _learn(opened: "Model", rows: "Dataset", features: Features) -> None:
     """Learn the rows, their labels matched by name; by position where the data has no names for them."""
     import numpy as np
 

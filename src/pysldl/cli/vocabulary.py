@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from pysldl.cli._output import console, facts, print_json
+from pysldl.cli._output import Json, console, facts, print_json
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def vocabulary(
     set_: Annotated[Path | None, Parameter(name="--set")] = None,
     language: str | None = None,
     label: str | None = None,
-    json: bool = False,
+    json: Json = False,
 ) -> int:
     """Show the vocabulary of a model or one of its labels, or bring the model to a new version of it.
 
@@ -42,8 +42,6 @@ def vocabulary(
         Of the names that people are shown. Default: that of the model, or English where there are English names.
     label : str, optional
         Show this label: by URI, notation or name.
-    json : bool
-        Print one JSON object.
     """
     from pysldl.cli._model import open_model
     from pysldl.datasets import read_vocabulary
