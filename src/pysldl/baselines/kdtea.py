@@ -52,10 +52,6 @@ class KDTEA(TorchClassifier):
         Which of the two scores new rows; may be changed after fitting.
     epochs : int, default=100
         Cap on the passes over the training rows. For the teacher, and again for the student.
-    learning_rate : float, default=1e-3
-        Step size of the optimizer.
-    weight_decay : float, default=1e-5
-        How strongly the optimizer pulls the weights to zero.
 
     Attributes
     ----------

@@ -39,8 +39,10 @@ class FocalLossClassifier(TorchClassifier):
 
     Parameters
     ----------
-    balance, gamma : float, default=2.0
-        The SLDL paper's settings.
+    balance : float, default=2.0
+        Factor of the whole loss; the SLDL paper's setting.
+    gamma : float, default=2.0
+        Exponent that lowers the loss of labels already predicted well; the SLDL paper's setting.
     backbone : {"linear", "mlp"}, default="linear"
         The SLDL paper gives none. ``"linear"`` is one layer from features to labels, as in the template of its
         authors; ``"mlp"`` has 256 hidden units with batch norm, ReLU and dropout 0.5.
@@ -111,10 +113,6 @@ class ClassBalancedLossClassifier(FocalLossClassifier):
 
     Parameters
     ----------
-    balance : float, default=2.0
-        Factor of the whole loss; the SLDL paper's setting.
-    gamma : float, default=2.0
-        Exponent that lowers the loss of labels already predicted well; the SLDL paper's setting.
     beta : float, default=0.9
         Not given by the SLDL paper; what the code of the distribution-balanced loss uses.
     weighting : {"label", "row"}, default="label"
@@ -166,10 +164,6 @@ class DistributionBalancedLossClassifier(FocalLossClassifier):
 
     Parameters
     ----------
-    balance : float, default=2.0
-        Factor of the whole loss; the SLDL paper's setting.
-    gamma : float, default=2.0
-        Exponent that lowers the loss of labels already predicted well; the SLDL paper's setting.
     alpha, beta, mu : float
         Not given by the SLDL paper; the values of the authors' configuration for COCO.
     kappa, tolerance : float

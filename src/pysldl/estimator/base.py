@@ -21,7 +21,7 @@ from pysldl._utils.progress import Progress, ProgressCallback, reporting
 from pysldl.estimator.concepts import identifiers_of, identify_labels
 from pysldl.estimator.predictor import LabelPredictor
 from pysldl.exceptions import DataError, SLDLWarning
-from pysldl.inspection.summary import fitted_html, fitted_summary
+from pysldl.inspection.display import fitted_html, fitted_summary
 from pysldl.metrics import evaluate
 from pysldl.preprocessing.features import append_dense, as_dense_rows, canonical_rows, require_dense
 from pysldl.preprocessing.frames import column_names, is_frame

@@ -1,7 +1,8 @@
-"""Tables for notebooks and terminals."""
+"""Tables for notebooks and terminals, and a fitted model in one: its stages, its size, its held-out metrics."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 Cell = str | float | int | None
 
@@ -10,6 +11,7 @@ _CAPTION = "text-align:left;caption-side:top;padding:0.2em 0;color:inherit;white
 _BAR = "display:inline-block;height:0.7em;min-width:1px;border-radius:1px;"
 _COLORS = {True: "#2f7fc1", False: "#c8562b"}
 _MAX_LENGTH = 60
+STAGES = ("embedding_", "mapping_", "decoder_", "ranker_", "reranker_")
 
 
 class Markup(str):
@@ -51,6 +53,43 @@ def text_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     )
 
 
+def fitted_summary(model: Any) -> list[tuple[str, str]]:
+    """Return names and values of what is known of a fitted classifier.
+
+    Parameters
+    ----------
+    model : classifier
+        Stages that it does not have, and held-out metrics of a model without calibration, are left out.
+    """
+    n_seen = int((model.label_counts_ > 0).sum())
+    facts = [
+        ("training rows", f"{model.n_samples_:,}"),
+        ("features", _features(model)),
+        (
+            "labels",
+            f"{len(model.label_names_):,}, of which {n_seen:,} have training rows",
+        ),
+    ]
+    for name in STAGES:
+        stage = getattr(model, name, None)
+        if stage is not None:
+            facts.append((name.rstrip("_"), " ".join(repr(stage).split())))
+    calibration = model.calibration_
+    if calibration is not None:
+        held = calibration.held_out_
+        figures = ", ".join(f"{name} {value:.3f}" for name, value in held["metrics"].items())
+        facts.append((f"on {held['n_rows']:,} held-out examples", figures))
+        facts.append(
+            ("threshold of predict", f"{calibration.threshold_:.4g}, held-out F1 {calibration.held_out_f1_:.3f}")
+        )
+    return facts
+
+
+def fitted_html(model: Any) -> str:
+    """Return :func:`fitted_summary` as a table for a notebook."""
+    return html_table(f"Fitted {type(model).__name__}", ("", ""), fitted_summary(model))
+
+
 def _text(cell: Cell) -> str:
     if isinstance(cell, float):
         return f"{cell:.2f}" if cell == 0 or 0.01 <= abs(cell) < 1e4 else f"{cell:.2g}"
@@ -68,3 +107,14 @@ def _escaped(text: str) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."
+
+
+def _features(model: Any) -> str:
+    """How many features there are, and what they stand for."""
+    told = f"{model.n_features_in_ - model.n_dense_:,}"
+    if model.vectorizer_ is not None:
+        kind = getattr(model.vectorizer_, "analyzer", "word")
+        shortest, longest = getattr(model.vectorizer_, "ngram_range", (1, 1))
+        told += " words" if kind == "word" else " groups of characters"
+        told += "" if longest == 1 else f", {shortest} to {longest} together"
+    return told if not model.n_dense_ else f"{told}, and dense vectors of {model.n_dense_:,}"

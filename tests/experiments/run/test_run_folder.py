@@ -1,5 +1,6 @@
 """Results folders: continued by the same settings, and refused to others."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -69,8 +70,10 @@ def test_a_place_that_cannot_be_written_to(source, tmp_path):
 
 
 def test_two_runs_in_one_folder_are_told_apart(source, tmp_path):
-    with locked(tmp_path / "out" / ".lock", wait=False), pytest.raises(DataError, match="another run is writing to"):
-        run(source, tmp_path / "out", methods=[CONSTANT])
+    with locked(tmp_path / "out" / ".lock", wait=False), ThreadPoolExecutor(1) as elsewhere:
+        other = elsewhere.submit(run, source, tmp_path / "out", methods=[CONSTANT])
+        with pytest.raises(DataError, match="another run is writing to"):
+            other.result()
 
 
 def test_a_folder_is_opened_without_its_methods(source, tmp_path):

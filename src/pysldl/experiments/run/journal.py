@@ -5,21 +5,18 @@ after every append, so that a process killed at any moment loses at most the lin
 """
 
 import json
+import math
 import os
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pysldl._utils.files import make_folder, sync_folder, write_atomically
+from pysldl._utils.locks import file_lock
 from pysldl.exceptions import DataError
 from pysldl.experiments.run.evaluation import Configuration, Metrics
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where two runs in one folder are not told apart
-    fcntl = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +115,13 @@ class Journal:
 
 @contextmanager
 def locked(path: Path, *, wait: bool) -> Iterator[None]:
-    """Hold the lock file ``path``; without ``wait``, a lock that another process holds is an error.
-
-    The system lets go of it when the process ends, however that happens.
-    """
-    try:
-        make_folder(path.parent)
-        file = path.open("wb")
-    except OSError as error:
-        raise DataError(f"cannot write {path.parent}: {error.strerror or error}. Choose another --out.") from error
-    with file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise DataError(
-                    f"another run is writing to {path.parent}: wait for it, or choose another --out."
-                ) from None
+    """Hold the lock file ``path``; without ``wait``, a lock that another process holds is an error."""
+    with ExitStack() as held:
+        try:
+            make_folder(path.parent)
+            held.enter_context(file_lock(path, math.inf if wait else 0.0))
+        except TimeoutError:
+            raise DataError(f"another run is writing to {path.parent}: wait for it, or choose another --out.") from None
+        except OSError as error:
+            raise DataError(f"cannot write {path.parent}: {error.strerror or error}. Choose another --out.") from error
         yield
