@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "peers"))
-from environments import PEERS
+from environments import PEERS, python_of
 from row_cost import WORKER
 
 from data import add_data_options, open_dataset
@@ -117,7 +117,7 @@ def measured(name: str, system: str, n_rows: int, matrices: Path, options: argpa
         "rows": n_rows,
         "threads": options.threads,
     }
-    python = PEERS[system].python(system) if system in PEERS else sys.executable
+    python = python_of(system)
     # With the commit of now: what is recorded later may have been measured long before.
     result = environment() | {"dataset": name, "system": system, "rows": n_rows, "threads": options.threads}
     result |= measured_apart(WORKER, work, python=python, threads=options.threads)

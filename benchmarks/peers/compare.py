@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from environments import PEERS
+from environments import PEERS, python_of
 
 from data import add_data_options, open_dataset, text_features, with_test_rows
 from measuring import WorkerError, measured_apart
@@ -94,9 +94,11 @@ class Comparison:
             "labels": str(labels),
             "threads": threads,
         }
-        python = PEERS[system].python(system) if system in PEERS else sys.executable
+        python = python_of(system)
         result: dict[str, Any] = {"system": system, "dataset": self.name, "run": run, "threads": threads}
         try:
+            if system not in PEERS and run == 0:  # what it compiles stays on the disk; compiling takes memory, too
+                measured_apart(WORKER, options | {"only_warm_up": True}, python=python, threads=threads)
             result |= measured_apart(WORKER, options, python=python, threads=threads)
             metrics = evaluate(self._Y_test, np.load(labels, allow_pickle=False), self._weights)
             result["metrics"] = {name: metrics[name] for name in METRICS}

@@ -27,6 +27,8 @@ def measure(options: dict[str, Any]) -> dict[str, Any]:
             task = Task.read(options["task"])
         with clock("warm-up"):
             system.warm_up(task)
+        if options.get("only_warm_up"):
+            return {}
         with clock("prepare"):
             system.prepare(task)
         with clock("train"):
