@@ -59,7 +59,7 @@ def top_terms(X: sparse.csr_array, n_terms: int) -> sparse.csr_array:
     return sparse.csr_array((values[kept], columns[kept], indptr), shape=X.shape)
 
 
-@primitive(numba=True, single_row="numpy")
+@primitive(numba=True, torch="arrays", single_row="numpy")
 def best_terms(X: sparse.csr_array, n_terms: int) -> tuple[NDArray[np.integer], NDArray[np.float32]]:
     """Columns and values of the ``n_terms`` largest values of every row, (n_rows, n_terms); -1 for none."""
     return top_k(X, n_terms)
