@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix, random_array
 
 from pysldl.backend import topk
-from pysldl.backend.topk import top_k, top_k_dense, top_k_sparse
+from pysldl.backend.topk import places_of_largest, top_k, top_k_dense, top_k_sparse
 from pysldl.exceptions import DataError
 
 reproducible = settings(derandomize=True, deadline=None, database=None, max_examples=200)
@@ -160,3 +160,13 @@ def test_wrong_shape_and_dtype_are_refused():
         top_k(np.ones(3), 1)
     with pytest.raises(DataError, match="real numbers"):
         top_k(np.ones((2, 2), dtype=complex), 1)
+
+
+@pytest.mark.parametrize("k", [0, 1, 5, 24, 25, 40])
+def test_places_of_the_largest_are_those_of_a_stable_sort(k):
+    values = np.random.default_rng(4).integers(0, 6, (50, 30)).astype(np.float32)
+    values[values == 0] = -np.inf  # more of them than not in some rows: each place comes once all the same
+    values[3] = -np.inf
+    before = values.copy()
+    np.testing.assert_array_equal(places_of_largest(values, k), np.argsort(-values, axis=1, kind="stable")[:, :k])
+    np.testing.assert_array_equal(values, before)

@@ -14,10 +14,21 @@ from scipy.sparse import csr_array, issparse
 
 from pysldl.exceptions import DataError
 
-__all__ = ["check_k", "drop_duplicates", "top_k", "top_k_dense", "top_k_listed", "top_k_or_zero", "top_k_sparse"]
+__all__ = [
+    "check_k",
+    "drop_duplicates",
+    "places_of_largest",
+    "top_k",
+    "top_k_dense",
+    "top_k_listed",
+    "top_k_or_zero",
+    "top_k_sparse",
+]
 
 # Scores handled at once: 2 MB in float64, so that a block and its temporaries stay in the cache.
 _BLOCK_SIZE = 2**18
+
+FEW_PLACES = 24  # up to so many are found one by one in less time than sorting takes
 
 TopK = tuple[NDArray[np.int64], NDArray[Any]]
 
@@ -78,8 +89,29 @@ def top_k_listed(numbers: NDArray[Any], values: NDArray[Any], k: int) -> tuple[N
     (array([[ 7,  3, -1]]), array([[ 0.5,  0.5, -inf]]))
     """
     values = np.where(numbers < 0, values.dtype.type(-np.inf), values)
-    order = np.argsort(-values, axis=1, kind="stable")[:, :k]
+    order = places_of_largest(values, k)
     return np.take_along_axis(numbers, order, axis=1), np.take_along_axis(values, order, axis=1)
+
+
+def places_of_largest(values: NDArray[np.floating], k: int) -> NDArray[np.intp]:
+    """Places of the k largest values of every row, largest first, of equals the first; all, where there are fewer.
+
+    Examples
+    --------
+    >>> places_of_largest(np.array([[0.5, 0.9, 0.5]]), 2)
+    array([[1, 0]])
+    """
+    n_rows, n_listed = values.shape
+    k = min(k, n_listed)
+    if k > FEW_PLACES:
+        return np.argsort(-values, axis=1, kind="stable")[:, :k]
+    # What was taken is below all that is left, and -inf among them.
+    left, rows = np.maximum(values, np.finfo(values.dtype).min), np.arange(n_rows)
+    places = np.empty((n_rows, k), dtype=np.intp)
+    for at in range(k):
+        places[:, at] = left.argmax(axis=1)
+        left[rows, places[:, at]] = -np.inf
+    return places
 
 
 def drop_duplicates(listed: NDArray[Any]) -> NDArray[Any]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.topk import drop_duplicates, top_k_listed
+from pysldl.backend.topk import drop_duplicates, places_of_largest, top_k_listed
 
 __all__ = [
     "Candidates",
@@ -46,7 +46,7 @@ class Candidates(NamedTuple):
 
     def best(self, n: int) -> tuple["Candidates", NDArray[np.intp]]:
         """The ``n`` best of every row, best first, and their places; ties go to the earlier place."""
-        places = np.argsort(-self.scores, axis=1, kind="stable")[:, :n]
+        places = places_of_largest(self.scores, n)
         labels = np.take_along_axis(self.labels, places, axis=1)
         return Candidates(labels, *(np.take_along_axis(part, places, axis=1) for part in self[1:])), places
 
