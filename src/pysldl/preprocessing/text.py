@@ -10,15 +10,13 @@ from pysldl.preprocessing.frames import as_column, first_rows, frame_columns, is
 FIRST_ROWS = 100  # of a frame, which tell the columns of text from those of numbers
 
 
-def as_texts(X: Any, name: str = "X") -> list[str] | None:
+def as_texts(X: Any) -> list[str] | None:
     """``X`` as a list of texts; None where it is a matrix of features.
 
     Parameters
     ----------
     X : list, tuple, array or Series of str, or an array or frame with one column of str
         A frame of several columns with text among them is refused, as is a bare string and a text that is missing.
-    name : str
-        What the caller calls it, for the error message.
 
     Examples
     --------
@@ -28,24 +26,24 @@ def as_texts(X: Any, name: str = "X") -> list[str] | None:
     True
     """
     if isinstance(X, (str, bytes)):
-        raise DataError(f"{name} is a single text, but one text per row was expected: pass [text].")
+        raise DataError("X is a single text, but one text per row was expected: pass [text].")
     cells = as_column(X)
     if cells is None:
-        _refuse_several_columns(X, name)
+        _refuse_several_columns(X)
         return None
     first = next(cell for cell in cells if not is_missing(cell))
     if not isinstance(first, str):
-        _refuse_several_columns(X, name)
+        _refuse_several_columns(X)
         return None
     if np.ndim(X) == 2 and _is_number(first):  # a matrix of one column, whose numbers are written as text
         return None
     for row, cell in enumerate(cells):
         if is_missing(cell):
             raise DataError(
-                f"Row {row} of {name} is {cell}, not a text: write '' for a row without text, or leave the row out."
+                f"Row {row} of X is {cell}, not a text: write '' for a row without text, or leave the row out."
             )
         if not isinstance(cell, str):
-            raise DataError(f"Row {row} of {name} is {cell!r}, not a text as the rows above it.")
+            raise DataError(f"Row {row} of X is {cell!r}, not a text as the rows above it.")
     return [str(cell) for cell in cells]
 
 
@@ -67,16 +65,16 @@ def default_vectorizer(**settings: Any) -> Any:
     return TfidfVectorizer(sublinear_tf=True, **settings)
 
 
-def _refuse_several_columns(X: Any, name: str) -> None:
+def _refuse_several_columns(X: Any) -> None:
     """An error where ``X`` has several columns and there are words among them."""
     if is_frame(X):
         written = [column for column, cells in frame_columns(first_rows(X, FIRST_ROWS)) if _holds_words(cells)]
         if written:
             several = len(written) > 1
             raise DataError(
-                f"{name} has {len(X.columns)} columns, of which {', '.join(map(repr, written[:5]))} "
-                f"{'hold' if several else 'holds'} text. Choose one, as in {name}[{written[0]!r}]"
-                + (f", or join them: {name}[{written[0]!r}] + ' ' + {name}[{written[1]!r}]." if several else ".")
+                f"X has {len(X.columns)} columns, of which {', '.join(map(repr, written[:5]))} "
+                f"{'hold' if several else 'holds'} text. Choose one, as in X[{written[0]!r}]"
+                + (f", or join them: X[{written[0]!r}] + ' ' + X[{written[1]!r}]." if several else ".")
             )
         return
     row = X[0] if isinstance(X, (list, tuple)) and len(X) and isinstance(X[0], (list, tuple)) else None
@@ -84,7 +82,7 @@ def _refuse_several_columns(X: Any, name: str) -> None:
         row = X[0].tolist()
     if row is not None and _holds_words(row):
         raise DataError(
-            f"{name} has rows of {len(row)} values with text among them; texts are passed as one text per row, as in "
+            f"X has rows of {len(row)} values with text among them; texts are passed as one text per row, as in "
             "['first text', 'second text']."
         )
 
