@@ -5,7 +5,18 @@ from statistics import fmean
 
 import numpy as np
 
-from blocks.evidence import BASELINES, CONTROLS, DATASETS, EARLIER, METRICS, PAPER_METHODS, REFERENCE, Evidence
+from blocks.evidence import (
+    BASELINES,
+    CONTROLS,
+    DATASETS,
+    EARLIER,
+    METRICS,
+    PAPER_METHODS,
+    REFERENCE,
+    Evidence,
+    Rows,
+    from_record,
+)
 from blocks.text import NOT_RECORDED, listed, number, table
 from pysldl.experiments.stats.results import Scores
 from pysldl.experiments.stats.significance import RankTest, compare_folds, rank_test
@@ -373,24 +384,20 @@ def on_cores(evidence: Evidence) -> str:
     return f"{table(['P@1 / P@5, seconds to fit a fold', *sets], rows)}\n\n{found.source}"
 
 
-def step_times(evidence: Evidence) -> str:
+@from_record("baseline_step")
+def step_times(found: Rows) -> str:
     """Milliseconds of a training step of the three heaviest baselines."""
-    found = evidence.rows("baseline_step")
-    if not found:
-        return NOT_RECORDED
     if found.earlier:
         rows = [[r["method"], r["machine"], r["variant"] or "", number(r["ms"], 0)] for r in found.rows]
     else:
         rows = []
         for r in found.rows:
             rows.append([r["method"], r["processor"], "half" if r["half"] else "", number(1000 * r["seconds"], 0)])
-    return f"{table(['method', 'machine', 'variant', 'ms for a step'], rows, left=3)}\n\n{found.source}"
+    return table(["method", "machine", "variant", "ms for a step"], rows, left=3)
 
 
-def memory(evidence: Evidence) -> str:
+@from_record("baseline_memory")
+def memory(found: Rows) -> str:
     """Peak memory of training the three heaviest baselines."""
-    found = evidence.rows("baseline_memory")
-    if not found:
-        return NOT_RECORDED
     rows = [[r["method"], f"{r['n_labels']:,}", number(r["peak_mb"], 0)] for r in found.rows]
-    return f"{table(['method', 'labels', 'peak MiB'], rows)}\n\n{found.source}"
+    return table(["method", "labels", "peak MiB"], rows)

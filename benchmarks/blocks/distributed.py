@@ -1,16 +1,14 @@
 """Blocks of the page on Dask: equality, memory, faults and overhead."""
 
-from blocks.evidence import Evidence
-from blocks.text import NOT_RECORDED, number, table
+from blocks.evidence import Rows, from_record
+from blocks.text import number, table
 
 __all__ = ["equality", "faults", "memory", "overhead"]
 
 
-def equality(evidence: Evidence) -> str:
+@from_record("dask_equality")
+def equality(found: Rows) -> str:
     """How many fits on clusters gave the model folder of the local fit."""
-    found = evidence.rows("dask_equality")
-    if not found:
-        return NOT_RECORDED
     groups: dict[tuple[str, int, int, str], list[dict[str, object]]] = {}
     for row in found.rows:
         groups.setdefault((str(row["data"]), row["rows"], row["labels"], str(row["preset"])), []).append(row)
@@ -27,14 +25,12 @@ def equality(evidence: Evidence) -> str:
         for (data, n_rows, n_labels, preset), some in groups.items()
     ]
     header = ["data", "rows", "labels", "preset", "workers", "parts", "same model folder"]
-    return f"{table(header, rows, left=1)}\n\n{found.source}"
+    return table(header, rows, left=1)
 
 
-def overhead(evidence: Evidence) -> str:
+@from_record("dask_overhead")
+def overhead(found: Rows) -> str:
     """Processor time of two workers and the client against a local fit with two threads."""
-    found = evidence.rows("dask_overhead")
-    if not found:
-        return NOT_RECORDED
     rows = [
         [
             str(row["data"]),
@@ -46,14 +42,12 @@ def overhead(evidence: Evidence) -> str:
         for row in found.rows
     ]
     header = ["data", "rows", "preset", "local fit, processor s", "two workers and client, processor s", "ratio"]
-    return f"{table(header, rows, left=1)}\n\n{found.source}"
+    return table(header, rows, left=1)
 
 
-def faults(evidence: Evidence) -> str:
+@from_record("dask_faults")
+def faults(found: Rows) -> str:
     """Fits and predictions in which a worker was killed."""
-    found = evidence.rows("dask_faults")
-    if not found:
-        return NOT_RECORDED
     rows = [
         [
             str(row["data"]),
@@ -66,14 +60,12 @@ def faults(evidence: Evidence) -> str:
         for row in found.rows
     ]
     header = ["data", "rows", "preset", "work", "same with a kill", "longest, of the undisturbed"]
-    return f"{table(header, rows, left=1)}\n\n{found.source}"
+    return table(header, rows, left=1)
 
 
-def memory(evidence: Evidence) -> str:
+@from_record("dask_memory")
+def memory(found: Rows) -> str:
     """Peaks of processes that fit and predict generated parts."""
-    found = evidence.rows("dask_memory")
-    if not found:
-        return NOT_RECORDED
     keys = [f"{who}_{what}_mb" for what in ("own", "resident") for who in ("worker_0", "worker_1", "client")]
     rows = [
         [
@@ -89,4 +81,4 @@ def memory(evidence: Evidence) -> str:
     whose = ["worker 1", "worker 2", "client"]
     header = ["preset", "rows", "labels", "a worker has", *(f"{who}, own MiB" for who in whose)]
     header += [*(f"{who}, with files" for who in whose), "fit s", "predict s"]
-    return f"{table(header, rows, left=1)}\n\n{found.source}"
+    return table(header, rows, left=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from blocks.evidence import Evidence, Rows
+from blocks.evidence import Evidence, Rows, from_record
 from blocks.text import NOT_RECORDED, listed, number, table
 from pysldl.experiments.stats.significance import paired_p_value
 
@@ -127,11 +127,9 @@ def _mean_and_lowest(rows: Sequence[dict[str, Any]], column: str) -> tuple[str, 
     return (number(fmean(known)), number(min(known))) if known else ("none", "none")
 
 
-def trained_vs_random(evidence: Evidence) -> str:
+@from_record("trained_vs_random")
+def trained_vs_random(found: Rows) -> str:
     """Means, the difference and the p-value of a t-test paired over the folds."""
-    found = evidence.rows("trained_vs_random")
-    if not found:
-        return NOT_RECORDED
     header = ["data set", "metric", "random", "trained", "difference", "p"]
     rows = []
     if found.earlier:
@@ -160,7 +158,7 @@ def trained_vs_random(evidence: Evidence) -> str:
                         number(paired_p_value(trained, random), 3),
                     ]
                 )
-    return f"{table(header, rows, left=2)}\n\n{found.source}"
+    return table(header, rows, left=2)
 
 
 @dataclass(frozen=True)

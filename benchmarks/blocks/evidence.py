@@ -3,12 +3,13 @@
 A record that was measured again is preferred to one in ``results/earlier``, and every block says which it used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
+from blocks.text import NOT_RECORDED
 from pysldl.datasets.tables import csv_rows
 from pysldl.experiments.run.archive import Archive
 from pysldl.experiments.run.protocol import Protocol
@@ -27,6 +28,7 @@ __all__ = [
     "Evidence",
     "Mean",
     "Rows",
+    "from_record",
 ]
 
 REFERENCE = "SLDL"
@@ -90,6 +92,20 @@ def source(rows: Sequence[dict[str, Any]], place: str, earlier: bool = False) ->
     machines = dict.fromkeys(f"{row['processor']}, {row['cores']} cores" for row in rows if row.get("processor"))
     on = f" on {' and on '.join(machines)}" if machines else ""
     return f"*Measured {when}{on} (`{place}`).*"
+
+
+def from_record(name: str) -> Callable[[Callable[[Rows], str]], Callable[["Evidence"], str]]:
+    """Make a block of a function from the rows of a record to Markdown; a sentence on their source follows it."""
+
+    def block_of(show: Callable[[Rows], str]) -> Callable[["Evidence"], str]:
+        @wraps(show)
+        def block(evidence: Evidence) -> str:
+            found = evidence.rows(name)
+            return f"{show(found)}\n\n{found.source}" if found else NOT_RECORDED
+
+        return block
+
+    return block_of
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from collections import Counter
 
-from blocks.evidence import Evidence
-from blocks.text import NOT_RECORDED
+from blocks.evidence import Rows, from_record
 
 __all__ = ["crashes", "fuzzing"]
 
@@ -24,11 +23,9 @@ FUZZED = {
 }
 
 
-def crashes(evidence: Evidence) -> str:
+@from_record("crash")
+def crashes(found: Rows) -> str:
     """A row for each thing that happened to the writers: how often, what was left, and what was lost."""
-    found = evidence.rows("crash")
-    if not found.rows:
-        return NOT_RECORDED
     lines = [
         "| what happened | writers | cases | old content | new content | anything else |",
         "|---|---|---|---|---|---|",
@@ -44,14 +41,12 @@ def crashes(evidence: Evidence) -> str:
         if total:
             new = counts["new"] + counts["every row"]
             lines.append(f"| {told} | {writers} | {total:,} | {counts['old']:,} | {new:,} | {bad} |")
-    return "\n".join(lines) + f"\n\n{found.source}"
+    return "\n".join(lines)
 
 
-def fuzzing(evidence: Evidence) -> str:
+@from_record("fuzz")
+def fuzzing(found: Rows) -> str:
     """A row for each kind of input: how many were changed, what came of them, the slowest and the largest."""
-    found = evidence.rows("fuzz")
-    if not found.rows:
-        return NOT_RECORDED
     lines = [
         "| changed at random | cases | refused | read or loaded | findings | slowest | largest growth |",
         "|---|---|---|---|---|---|---|",
@@ -67,4 +62,4 @@ def fuzzing(evidence: Evidence) -> str:
                 f"| {told} | {counts['refused'] + read:,} | {counts['refused']:,} | {read:,} | {counts['findings']} | "
                 f"{counts['slowest, ms']} ms | {counts['largest growth, MiB']} MiB |"
             )
-    return "\n".join(lines) + f"\n\n{found.source}"
+    return "\n".join(lines)

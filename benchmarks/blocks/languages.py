@@ -1,18 +1,16 @@
 """Blocks about the features of texts: languages, dense vectors beside words; and about stratified splits."""
 
-from blocks.evidence import Evidence
-from blocks.text import NOT_RECORDED, number, table
+from blocks.evidence import Rows, from_record
+from blocks.text import number, table
 
 __all__ = ["chosen", "dense", "splits"]
 
 LANGUAGES = {"fi": "Finnish", "de": "German", "en": "English"}
 
 
-def chosen(evidence: Evidence) -> str:
+@from_record("languages")
+def chosen(found: Rows) -> str:
     """What each kind of features finds on test rows, and which of them held-out training rows chose."""
-    found = evidence.rows("languages")
-    if not found:
-        return NOT_RECORDED
     rows = []
     for row in found.rows:
         name = f"**{row['features']}**" if row["chosen"] == "yes" else str(row["features"])
@@ -31,14 +29,12 @@ def chosen(evidence: Evidence) -> str:
         "P@5",
         "nDCG@5",
     ]
-    return f"{table(header, rows, left=2)}\n\n{found.source}"
+    return table(header, rows, left=2)
 
 
-def splits(evidence: Evidence) -> str:
+@from_record("splits")
+def splits(found: Rows) -> str:
     """Processor seconds of a stratified split, and how far labels are from their shares."""
-    found = evidence.rows("splits")
-    if not found:
-        return NOT_RECORDED
     rows = [
         [
             "ten folds" if row["task"] == "folds" else "a tenth for testing",
@@ -49,14 +45,12 @@ def splits(evidence: Evidence) -> str:
         for row in found.rows
     ]
     header = ["task", "rows", "labels", "processor seconds", "rows off, in the worst part", "of a random draw"]
-    return f"{table(header, rows)}\n\n{found.source}"
+    return table(header, rows)
 
 
-def dense(evidence: Evidence) -> str:
+@from_record("dense_vectors")
+def dense(found: Rows) -> str:
     """What words, vectors, and both together find on test rows."""
-    found = evidence.rows("dense_vectors")
-    if not found:
-        return NOT_RECORDED
     rows = [
         [
             *(str(row[key]) for key in ("corpus", "features")),
@@ -68,4 +62,4 @@ def dense(evidence: Evidence) -> str:
         for row in found.rows
     ]
     header = ["corpus", "features", "train rows", "weight of the vectors", "P@1", "P@5", "nDCG@5", "fit, processor s"]
-    return f"{table(header, rows, left=2)}\n\n{found.source}"
+    return table(header, rows, left=2)

@@ -2,15 +2,13 @@
 
 from typing import Any
 
-from blocks.evidence import Evidence
+from blocks.evidence import Evidence, Rows, from_record
 from blocks.text import NOT_RECORDED, listed, plural, table
 
 
-def agreement(evidence: Evidence) -> str:
+@from_record("agreement")
+def agreement(found: Rows) -> str:
     """For every preset and set the least agreement over all pairs of settings."""
-    found = evidence.rows("agreement")
-    if not found:
-        return NOT_RECORDED
     presets = list(dict.fromkeys(row["preset"] for row in found.rows))
     datasets = list(dict.fromkeys(row["dataset"] for row in found.rows))
     rows = [
@@ -28,7 +26,7 @@ def agreement(evidence: Evidence) -> str:
         f"metrics in {len(metrics)} of "
         f"{len(found.rows)} comparisons."
     )
-    return f"{table(['preset', *datasets], rows)}\n\n{reading}\n\n{found.source}"
+    return f"{table(['preset', *datasets], rows)}\n\n{reading}"
 
 
 def _cell(rows: list[dict[str, Any]]) -> str:

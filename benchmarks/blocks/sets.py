@@ -1,16 +1,14 @@
 """Blocks about sets of labels with a wanted recall."""
 
-from blocks.evidence import Evidence
-from blocks.text import NOT_RECORDED, number, table
+from blocks.evidence import Rows, from_record
+from blocks.text import number, table
 
 __all__ = ["prediction_sets"]
 
 
-def prediction_sets(evidence: Evidence) -> str:
+@from_record("prediction_sets")
+def prediction_sets(found: Rows) -> str:
     """Recall on test rows and mean size of the sets, beside a fixed number of labels with the same recall."""
-    found = evidence.rows("prediction_sets")
-    if not found:
-        return NOT_RECORDED
     rows = []
     for row in found.rows:
         start = [str(row["data"]), *(f"{int(row[key]):,}" for key in ("n_labels", "n_held_out"))]
@@ -23,7 +21,7 @@ def prediction_sets(evidence: Evidence) -> str:
         recall, precision = percents
         rows.append([*start, recall, precision, number(row["mean_size"]), number(row["fixed_k"])])
     header = ["data", "labels", "held-out rows", "wanted recall, %", "on test rows, %", "precision, %"]
-    return f"{table([*header, 'mean size', 'fixed k'], rows)}\n\n{_reading(found.rows)}\n\n{found.source}"
+    return f"{table([*header, 'mean size', 'fixed k'], rows)}\n\n{_reading(found.rows)}"
 
 
 def _reading(rows: list[dict[str, object]]) -> str:

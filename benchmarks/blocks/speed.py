@@ -3,7 +3,7 @@
 from statistics import median
 from typing import Any
 
-from blocks.evidence import Evidence
+from blocks.evidence import Evidence, Rows, from_record
 from blocks.text import NOT_RECORDED, listed, number, span, table
 
 AUTHORS = "authors' way"
@@ -15,11 +15,9 @@ PRESETS = ("fast", "accurate", "latent")
 NOTHING_RAN = 2e-4  # seconds: to ask a stage that is not used is no work
 
 
-def authors_way(evidence: Evidence) -> str:
+@from_record("authors_way")
+def authors_way(found: Rows) -> str:
     """Seconds of both sides, and how many times the authors' way takes."""
-    found = evidence.rows("authors_way")
-    if not found:
-        return NOT_RECORDED
     (authors,) = found.where(side=AUTHORS)
     rows = []
     for row in (authors, *(r for r in found.rows if r["side"] != AUTHORS)):
@@ -53,7 +51,7 @@ def authors_way(evidence: Evidence) -> str:
         if steps
         else "All 50 steps of the authors' embedding were run."
     )
-    return f"{table(header, rows)}\n\n{how}\n\n{found.source}"
+    return f"{table(header, rows)}\n\n{how}"
 
 
 def authors_sentence(evidence: Evidence) -> str:
@@ -154,11 +152,9 @@ def peers_sentence(evidence: Evidence) -> str:
     )
 
 
-def scaling(evidence: Evidence) -> str:
+@from_record("scaling")
+def scaling(found: Rows) -> str:
     """Time and memory over the number of labels, and how they grow from ten thousand to a million."""
-    found = evidence.rows("scaling")
-    if not found:
-        return NOT_RECORDED
     keys = ("fit_embedding_s", "fit_mapping_s", "fit_decoder_s", "fit_ranker_s", "predict_s")
     rows = [
         [
@@ -199,7 +195,7 @@ def scaling(evidence: Evidence) -> str:
                 ]
             )
     titles = ["from 10,000 to 1,000,000 labels", "mapping", "decoding, in fit and prediction", "peak at a million"]
-    return f"{table(header, rows)}\n\n{table(titles, growth)}\n\n{found.source}"
+    return f"{table(header, rows)}\n\n{table(titles, growth)}"
 
 
 def _worked(row: dict[str, Any], key: str) -> float | None:
@@ -252,11 +248,9 @@ def gpu(evidence: Evidence) -> str:
     return f"{table(header, rows, left=2)}\n\nOn {devices}. {found.source}"
 
 
-def online(evidence: Evidence) -> str:
+@from_record("online")
+def online(found: Rows) -> str:
     """What an update costs as a share of a fit."""
-    found = evidence.rows("online")
-    if not found:
-        return NOT_RECORDED
     rows = [
         [
             r["data"],
@@ -270,7 +264,7 @@ def online(evidence: Evidence) -> str:
         for r in found.rows
     ]
     header = ["data", "preset", "new rows", "new labels", "fit s", "update s", "update / fit"]
-    return f"{table(header, rows, left=2)}\n\n{found.source}"
+    return table(header, rows, left=2)
 
 
 def serving(evidence: Evidence) -> str:
@@ -381,11 +375,9 @@ SERVED = {
 }
 
 
-def reranker(evidence: Evidence) -> str:
+@from_record("reranker")
+def reranker(found: Rows) -> str:
     """Metrics and processor seconds of `accurate` with and without a second ranking stage."""
-    found = evidence.rows("reranker")
-    if not found:
-        return NOT_RECORDED
     names = {
         "accurate": "one stage, before",
         "held out": "one stage, before, three thousand rows held out",
@@ -407,14 +399,12 @@ def reranker(evidence: Evidence) -> str:
         for row in found.rows
     ]
     header = ["data", "ranking", *PEER_METRICS, "fit CPU s", "predict CPU s", "held-out gain"]
-    return f"{table(header, rows, left=2)}\n\n{found.source}"
+    return table(header, rows, left=2)
 
 
-def few_labels(evidence: Evidence) -> str:
+@from_record("few_labels")
+def few_labels(found: Rows) -> str:
     """Metrics and processor seconds of `accurate` where labels are few, beside what it did before."""
-    found = evidence.rows("few_labels")
-    if not found:
-        return NOT_RECORDED
     metrics = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@5", "mean")
     rows = [
         [
@@ -427,4 +417,4 @@ def few_labels(evidence: Evidence) -> str:
         if not int(row["fold"])
     ]
     header = ["data", "variant", *metrics[:-1], "mean of eight", "fit CPU s", "predict CPU s"]
-    return f"{table(header, rows, left=2)}\n\n{found.source}"
+    return table(header, rows, left=2)

@@ -2,17 +2,15 @@
 
 from statistics import fmean
 
-from blocks.evidence import Evidence
+from blocks.evidence import Evidence, Rows, from_record
 from blocks.text import NOT_RECORDED, number, table
 
 MEASURES = ("Precision@1", "Precision@3", "Precision@5", "NDCG@5", "NDCG@10", "F1@5")
 
 
-def annif_eval(evidence: Evidence) -> str:
+@from_record("annif_eval")
+def annif_eval(found: Rows) -> str:
     """What Annif's own evaluation says of our backend and of its own."""
-    found = evidence.rows("annif_eval")
-    if not found:
-        return NOT_RECORDED
     header = ["corpus", "project", *MEASURES, "training, s", "evaluation, s"]
     rows = [
         [
@@ -24,7 +22,7 @@ def annif_eval(evidence: Evidence) -> str:
         ]
         for row in found.rows
     ]
-    return f"{table(header, rows, left=2)}\n\n{found.source}"
+    return table(header, rows, left=2)
 
 
 def thesaurus(evidence: Evidence) -> str:
@@ -58,14 +56,12 @@ def thesaurus(evidence: Evidence) -> str:
     return "\n\n".join((table(header, rows, left=2), " ".join(told), found.source))
 
 
-def names_in_texts(evidence: Evidence) -> str:
+@from_record("names_in_texts")
+def names_in_texts(found: Rows) -> str:
     """What the options of a vocabulary do to the ranking of test rows."""
-    found = evidence.rows("names_in_texts")
-    if not found:
-        return NOT_RECORDED
     measures = ("P@1", "P@5", "nDCG@5", "R@10", "PSP@5")
     rows = [
         [f"{row['data']}, {row['rows']:,} rows", row["method"], *(number(100 * row[name]) for name in measures)]
         for row in found.rows
     ]
-    return f"{table(['data', 'answers', *measures], rows, left=2)}\n\n{found.source}"
+    return table(["data", "answers", *measures], rows, left=2)
