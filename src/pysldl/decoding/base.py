@@ -92,6 +92,7 @@ class Decoder(LightEstimator):
     _saved_state: tuple[str, ...] = ()
     input_kind: Literal["codes", "features", "both"] = "codes"
     scores_are_sparse: bool = False
+    has_readout: bool = False
 
     @property
     def needs_tuning(self) -> bool:
@@ -128,6 +129,10 @@ class Decoder(LightEstimator):
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """The same for training ``rows`` that may not speak for themselves."""
         return top_k_or_zero(self.loo_scores(Z_left_out, rows, Z, Y), m)
+
+    def seen_candidates(self, Z: Any, m: int) -> NDArray[np.int32]:
+        """The m labels that the read-out ranks highest for training rows, best first; only where ``has_readout``."""
+        raise NotImplementedError
 
     def loo_scores(
         self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array

@@ -49,6 +49,7 @@ class BlendDecoder(Decoder):
            [0.   , 0.875]], dtype=float32)
     """
 
+    has_readout = True
     _saved_state = ("neighbors_", "readout_", "weight_")
 
     @staticmethod
@@ -112,6 +113,10 @@ class BlendDecoder(Decoder):
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
         return mixed_scores(self.neighbors_.scores(Z), self.readout_.scores(codes_of(Z)), self.weight_)
+
+    def seen_candidates(self, Z: Any, m: int) -> NDArray[np.int32]:
+        labels: NDArray[np.int32] = self.readout_.seen_candidates(codes_of(Z), m)
+        return labels
 
     @property
     def has_neighbor_path(self) -> bool:

@@ -149,20 +149,21 @@ class JointNeighborDecoder(SimilarityDecoder):
         most = min(max(counts), max(1, self.Y_.shape[0] - 1))
         pairs, of_codes, of_features = self._both_similarities(Z_left_out, rows, Z, most)
 
-        def ranked(weight: float) -> Found:
-            return _most_similar(pairs, weight * of_codes + np.float32(1 - weight) * of_features, most)
+        def ranked(weight: float, k: int) -> Found:
+            return _most_similar(pairs, weight * of_codes + np.float32(1 - weight) * of_features, k)
 
         def of_votes(found: Found, temperature: float, k: int) -> float:
             weights = vote_weights(found[0][:, :k], found[1][:, :k], temperature)
             labels, _ = vote_top(found[0][:, :k], weights, self.Y_, 5)
             return quality(Y, labels, ks=(1, 3, 5))
 
-        by_weight = {weight: ranked(weight) for weight in weights}
-        middle = (temperatures[0], counts[0])
-        self.weight_ = float(argbest(weights, lambda weight: of_votes(by_weight[weight], *middle)))
-        settings = [(temperature, k) for temperature in temperatures for k in counts]
-        best = argbest(settings, lambda setting: of_votes(by_weight[self.weight_], *setting))
-        self.temperature_, self.n_neighbors_ = float(best[0]), min(best[1], self.Y_.shape[0])
+        # One after the other: all settings of the three together take ten times as long and choose no better.
+        few = min(counts[0], most)
+        self.weight_ = float(argbest(weights, lambda weight: of_votes(ranked(weight, few), temperatures[0], few)))
+        found = ranked(self.weight_, most)
+        temperature = argbest(temperatures, lambda temperature: of_votes(found, temperature, few))
+        k = argbest(counts, lambda k: of_votes(found, temperature, k))
+        self.temperature_, self.n_neighbors_ = float(temperature), min(k, self.Y_.shape[0])
         if self.index_ is None:
             self.vectors_ = _joined(Z, self.weight_)
         return self

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.threads import matmul, single_threaded_blas
+from pysldl.backend.topk import top_k
 from pysldl.decoding.base import Decoder, LatentEvidence
 
 __all__ = ["LinearReadout"]
@@ -37,6 +38,7 @@ class LinearReadout(Decoder):
            [0. , 0.5, 0. ]], dtype=float32)
     """
 
+    has_readout = True
     _saved_state = ("B_",)
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -60,6 +62,9 @@ class LinearReadout(Decoder):
         # In double precision: labels that are on the same rows must get the same score, on every processor.
         scores = np.empty((len(Z), self.B_.shape[1]), dtype=np.float32)
         return matmul(np.asarray(Z, dtype=np.float64), self.B_.astype(np.float64), out=scores)
+
+    def seen_candidates(self, Z: NDArray[np.float32], m: int) -> NDArray[np.int32]:
+        return top_k(self.scores(Z), m)[0].astype(np.int32)
 
     @single_threaded_blas
     def loo_scores(

@@ -45,6 +45,7 @@ from pysldl.ranking import LinearRanker, TreeReranker
 CALIBRATION_ROWS = 5000
 ENOUGH_CALIBRATION_ROWS = 2000
 ROUNDED_TOGETHER = 1 << 22
+SEEN_CANDIDATES = 40  # beside a row's own labels: twice as many take twice the time and rank no better
 DEFAULT_STAGES: dict[str, Any] = {
     "embedding": GaussianLabelEmbedding,
     "mapping": RidgeMapping,
@@ -232,21 +233,25 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             shuffled = tunes or (calibrates and self.ranker_ is None)
             order = rng.permutation(X.shape[0]) if shuffled else np.empty(0, np.intp)
             held = order[:CALIBRATION_ROWS] if tunes else None
-            Z = None
+            ranked = np.empty(0, np.intp) if self.ranker_ is None else self._rows_to_rank(X.shape[0], rng)
+            apart = self.ranker_ is not None and self.mapping_ is not None and self.decoder_.has_readout
+            Z, of_held = None, None
             if self.mapping_ is not None:
                 # With a ranker every row is left out once; its leverage tells what code it would then have.
-                Z = self._fit_codes(X, Y, held if self.ranker_ is None else np.arange(X.shape[0]))
+                Z = self._fit_codes(X, Y, None if apart else held if self.ranker_ is None else np.arange(X.shape[0]))
                 if tunes and self.mapping_.held_rows_ is not None:
                     held = self.mapping_.held_rows_
-            codes = self._rows_to_decode(X)
             with self._stage("decoder"):
+                if apart:
+                    of_held = self._candidates_of_held(X, Z, Y, ranked)
+                codes = self._rows_to_decode(X)
                 self.decoder_.fit(codes, Y)
-                if held is not None:
+                if held is not None and not apart:
                     self.decoder_.tune(self._left_out_codes(codes, Z, held), held, codes)
             self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
             if self.ranker_ is not None:
                 with self._stage("ranker"):
-                    self._fit_ranker(X, codes, Z, Y, rng, workspace)
+                    self._fit_ranker(X, codes, Z, Y, rng, workspace, ranked, of_held)
                     scores = self._fit_reranker(Y)
                 if calibrates:
                     self.calibration_ = ScoreCalibration().fit(scores, Y[self.ranker_.held_rows_])
@@ -315,6 +320,31 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             return CodedRows(self.mapping_.leave_one_out(own.codes, Z[rows], rows), own.features)
         return self.mapping_.leave_one_out(own, Z[rows], rows)
 
+    def _rows_to_rank(self, n_samples: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+        """The rows that the ranker holds out: as many as a reranker wants, which learns from them."""
+        self.ranker_.check_parameters()
+        held_out = None if self.reranker_ is None else self.reranker_.held_out
+        rows: NDArray[np.intp] = self.ranker_.draw_held_rows(n_samples, rng, held_out)
+        return rows
+
+    def _candidates_of_held(
+        self, X: Any, Z: Any, Y: sparse.csr_array, held: NDArray[np.integer]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Tune the decoder on rows that a second mapping never saw; returns their candidates.
+
+        A formula for the codes of rows left out is not enough here: the codes of their neighbors would still be those
+        of a mapping that saw them, and votes would be trusted more than they deserve.
+        """
+        others = np.delete(np.arange(X.shape[0]), held)
+        codes = self._rows_to_decode(X, self._mapping_of(X[others], Z[others]))
+        self.decoder_.fit(codes, Y)
+        own = codes[held]
+        self.decoder_.tune(own, held, codes)
+        candidates: tuple[NDArray[np.int32], NDArray[np.float32]] = self.decoder_.loo_candidates(
+            own, held, codes, Y, min(self.ranker_.n_candidates, Y.shape[1])
+        )
+        return candidates
+
     def _fit_ranker(
         self,
         X: Any,
@@ -323,22 +353,30 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         Y: sparse.csr_array,
         rng: np.random.RandomState,
         workspace: Workspace,
+        held: NDArray[np.integer],
+        of_held: tuple[NDArray[np.int32], NDArray[np.float32]] | None,
     ) -> None:
         """Train the ranker on the candidates that every training row gets while it is left out.
 
-        Where every row gets all labels, only the held-out rows need candidates, for their votes.
+        Where every row gets all labels, only the held-out rows need candidates, for their votes. Where those have
+        theirs already (``of_held``), the others get what a read-out offers to rows that it has seen: negatives that
+        are as hard, for a product of matrices.
         """
-        self.ranker_.check_parameters()
-        left_out = codes if Z is None else self._left_out_codes(codes, Z, np.arange(X.shape[0]))
         shape = (Y.shape[0], min(self.ranker_.n_candidates, Y.shape[1]))
         labels, votes = workspace.empty(shape, np.int32), workspace.empty(shape, np.float32)
-        held_out = None if self.reranker_ is None else self.reranker_.held_out
-        held = self.ranker_.draw_held_rows(shape[0], rng, held_out)
-        rows = None
-        if self.ranker_.offers_all_labels(Y):
-            rows, labels[...], votes[...] = np.sort(held), -1, 0
-        parts = row_parts(shape[0] if rows is None else len(rows), self._rows_at_once())
-        workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, labels, votes, rows)
+        everywhere = self.ranker_.offers_all_labels(Y)
+        if everywhere or of_held is not None:
+            labels[...], votes[...] = -1, 0
+        if of_held is None:
+            left_out = codes if Z is None else self._left_out_codes(codes, Z, np.arange(X.shape[0]))
+            rows = np.sort(held) if everywhere else None
+            parts = row_parts(shape[0] if rows is None else len(rows), self._rows_at_once())
+            workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, labels, votes, rows)
+        else:
+            if not everywhere:
+                parts = row_parts(shape[0], self._rows_at_once())
+                workspace.map("candidates", _put_seen_candidates, parts, self.decoder_, codes, Y, labels)
+            labels[held], votes[held] = of_held
         self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held)
 
     def _fit_reranker(self, Y: sparse.csr_array) -> sparse.csr_array:
@@ -564,6 +602,14 @@ def _put_candidates(
     rows = np.arange(part.start, part.stop) if chosen is None else chosen[part]
     own = left_out[part if chosen is None else rows]
     labels[rows], votes[rows] = decoder.loo_candidates(own, rows, codes, Y, labels.shape[1])
+
+
+def _put_seen_candidates(
+    part: slice, decoder: Decoder, codes: Any, Y: sparse.csr_array, labels: NDArray[np.int32]
+) -> None:
+    """Labels that the read-out offers to some training rows, as many beyond their own as are worth learning from."""
+    n = min(SEEN_CANDIDATES + round(Y.nnz / Y.shape[0]), labels.shape[1])
+    labels[part, :n] = decoder.seen_candidates(codes[part], n)
 
 
 def _n_nonzeros(X: Any) -> int:

@@ -71,7 +71,7 @@ class LinearRanker(LightEstimator):
     min_weight : float
         Smaller weights are dropped, as nearly all are.
     held_out : int
-        Rows that choose the power and the calibration, at most a tenth: each label is fitted without them first, and
+        Rows that choose the power and the calibration, at most a fifth: each label is fitted without them first, and
         then with them.
 
     Attributes
@@ -211,7 +211,7 @@ class LinearRanker(LightEstimator):
     ) -> NDArray[np.integer]:
         """Rows to hold out of so many; ``held_out`` in place of the parameter, for a stage that follows."""
         n_held = self.held_out if held_out is None else held_out
-        return rng.permutation(n_samples)[: max(1, min(n_held, n_samples // 10))]
+        return rng.permutation(n_samples)[: max(1, min(n_held, n_samples // 5))]
 
     def offers_all_labels(self, Y: sparse.csr_array) -> bool:
         """Whether labels are so few that every row gets all of them: only held-out rows then need candidates."""

@@ -57,7 +57,7 @@ class TreeReranker(LightEstimator):
         A candidate that is right counts by this power of its label's inverse propensity, so that rare labels are not
         pushed back.
     held_out : int
-        Rows to hold out from the classifiers, at most a tenth of all.
+        Rows to hold out from the classifiers, at most a fifth of all.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class TreeReranker(LightEstimator):
     baseline_ : float
         What the sum of the trees begins with.
     gain_ : float
-        By how much nDCG@5 of the held-out rows rises in cross-fitting.
+        By how much nDCG@5 of the held-out rows rises in cross-fitting; of half of them, where it does not rise there.
 
     Examples
     --------
@@ -141,13 +141,21 @@ class TreeReranker(LightEstimator):
         def train(learn: NDArray[np.bool_]) -> tuple[Trees, float]:
             return self._train(X[learn], is_true[learn], weights[learn], usable[learn])
 
-        # The trees of all rows are grown beside the others: nearly always they are wanted.
-        *of_folds, of_all = parallel_map(train, [*(fold != number for number in range(n_folds)), fold >= 0])
+        def cross(numbers: list[int], *more: NDArray[np.bool_]) -> list[tuple[Trees, float]]:
+            """Score folds by trees of the other rows; the trees of ``more`` rows are grown beside those."""
+            grown = parallel_map(train, [*(fold != number for number in numbers), *more])
+            for number, trees in zip(numbers, grown, strict=False):
+                self._set_trees(*trees)
+                crossed[fold == number] = self.scores(candidates.of_rows(fold == number), label_counts)
+            judged = fold <= numbers[-1]
+            self.gain_ = _gain(candidates.of_rows(judged), crossed[judged], Y[judged])
+            return grown[len(numbers) :]
+
         crossed = np.full(candidates.scores.shape, -np.inf, dtype=np.float32)
-        for number, trees in enumerate(of_folds):
-            self._set_trees(*trees)
-            crossed[fold == number] = self.scores(candidates.of_rows(fold == number), label_counts)
-        self.gain_ = _ndcg(candidates.labels, crossed, Y) - _ndcg(candidates.labels, candidates.scores, Y)
+        cross(list(range(n_folds // 2)))
+        of_all = (NO_TREES, 0.0)
+        if self.gain_ > 0:  # else the other folds would cost as much again, and seldom turn it
+            (of_all,) = cross(list(range(n_folds // 2, n_folds)), fold >= 0)
         helps = self.gain_ > 0
         self._set_trees(*(of_all if helps else (NO_TREES, 0.0)))
         self._held_scores = crossed if helps else candidates.scores
@@ -273,6 +281,11 @@ def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]
         best_vote,
     )
     return np.stack([np.broadcast_to(column, labels.shape) for column in columns], axis=-1).astype(np.float32)
+
+
+def _gain(candidates: Candidates, scores: NDArray[np.float32], Y: sparse.csr_array) -> float:
+    """By how much nDCG@5 rises with the new scores."""
+    return _ndcg(candidates.labels, scores, Y) - _ndcg(candidates.labels, candidates.scores, Y)
 
 
 def _ndcg(labels: NDArray[np.int32], scores: NDArray[np.float32], Y: sparse.csr_array) -> float:
