@@ -12,7 +12,7 @@ REPRODUCE = "sldl reproduce --published results/published.csv"
 
 def results(evidence: Evidence) -> str:
     """Every sentence whose figures have a record; those of earlier figures are marked."""
-    old = {name: evidence.rows(name).earlier for name in ("planted", "peers", "scaling", "authors_way", "steps")}
+    old = {name: evidence.rows(name).earlier for name in ("planted", "scaling", "authors_way", "steps")}
     old["paper"] = evidence.export("paper") is None
     ranks = comparison.all_ranks(evidence)
     old["ranks"] = any(ranks[metric].earlier for metric in METRICS if metric in ranks)
@@ -23,7 +23,6 @@ def results(evidence: Evidence) -> str:
         (_controls(evidence), "the first command; see [docs/reproduction.md](docs/reproduction.md)", old["paper"]),
         (_steps(evidence), "`python benchmarks/steps.py`", old["steps"]),
         (embedding.planted_sentence(evidence), "`python benchmarks/planted.py`", old["planted"]),
-        (speed.peers_sentence(evidence), "`python benchmarks/peers/compare.py`", old["peers"]),
         (speed.scaling_sentence(evidence), "`python benchmarks/scaling.py`", old["scaling"]),
         (_accurate(evidence), f"`{REPRODUCE} --methods accurate`", old["accurate"]),
         (speed.authors_sentence(evidence), "`python benchmarks/authors_way.py`", old["authors_way"]),

@@ -108,48 +108,29 @@ def peers(evidence: Evidence) -> str:
 
 
 def peer_ratios(evidence: Evidence) -> str:
-    """``accurate`` beside the best of the three peers."""
+    """``accurate`` beside the best of the three peers, a row for each data set."""
     found, _ = _peer_medians(evidence)
-    rows: list[list[str]] = [
-        [name] for name in ("metrics on which it is above the best peer", "P@1, points", "PSP@5, points")
-    ]
-    rows += [[f"{title} / least of the peers'"] for title in COSTS.values()]
-    datasets = [d for d in dict.fromkeys(d for d, _ in found) if (d, "accurate") in found]
-    datasets = [d for d in datasets if any((d, peer) in found for peer in PEERS)]
-    for dataset in datasets:
-        ours, theirs = found[dataset, "accurate"], [found[dataset, p] for p in PEERS if (dataset, p) in found]
-        gains = {metric: ours[metric] - max(one[metric] for one in theirs) for metric in PEER_METRICS}
-        cells = [f"{sum(gain > 0 for gain in gains.values())} of {len(gains)}"]
-        cells += [number(gains[metric], 1, signed=True) for metric in ("P@1", "PSP@5")]
-        cells += [number(ours[cost] / min(one[cost] for one in theirs), 2) for cost in COSTS]
-        for row, cell in zip(rows, cells, strict=True):
-            row.append(cell)
-    return table(["`accurate`", *datasets], rows) if datasets else NOT_RECORDED
-
-
-def peers_sentence(evidence: Evidence) -> str:
-    found, _ = _peer_medians(evidence)
-    told = []
-    for dataset in dict.fromkeys(d for d, _ in found):
-        theirs = {p: found[dataset, p] for p in PEERS if (dataset, p) in found}
+    rows = []
+    for dataset in dict.fromkeys(dataset for dataset, _ in found):
+        theirs = [found[dataset, peer] for peer in PEERS if (dataset, peer) in found]
         if (dataset, "accurate") not in found or not theirs:
             continue
         ours = found[dataset, "accurate"]
-        above = sum(ours[m] > max(one[m] for one in theirs.values()) for m in PEER_METRICS)
-        best = {m: max(one[m] for one in theirs.values()) for m in ("P@1", "PSP@5")}
-        cost = {c: ours[c] / min(one[c] for one in theirs.values()) for c in ("train_s", "predict_s")}
-        told.append(
-            f"{dataset}: ahead on {above} of {len(PEER_METRICS)} metrics (P@1 {ours['P@1']:.1f} against "
-            f"{best['P@1']:.1f}, PSP@5 {ours['PSP@5']:.1f} against "
-            f"{best['PSP@5']:.1f}), {cost['train_s']:.2f} of the training time of the fastest and "
-            f"{cost['predict_s']:.2f} of the prediction time"
+        gains = {metric: ours[metric] - max(one[metric] for one in theirs) for metric in PEER_METRICS}
+        least = min(gains, key=gains.__getitem__)
+        rows.append(
+            [
+                dataset,
+                f"{sum(gain > 0 for gain in gains.values())} of {len(gains)}",
+                f"{number(ours['P@1'], 1)} ({number(gains['P@1'], 1, signed=True)})",
+                f"{number(ours['PSP@5'], 1)} ({number(gains['PSP@5'], 1, signed=True)})",
+                f"{number(gains[least], 1, signed=True)} ({least})",
+                *(number(ours[cost] / min(one[cost] for one in theirs), 2) for cost in COSTS),
+            ]
         )
-    if not told:
-        return ""
-    return (
-        f"`accurate` beside the best of omikuji, napkinXC and PECOS on {'; '.join(told)}. "
-        "It contains no label embedding on these sets"
-    )
+    header = ["set", "ahead on", "P@1 (lead)", "PSP@5 (lead)", "smallest lead"]
+    costs = ("training time", "prediction time", "peak memory", "model size")
+    return table([*header, *costs], rows) if rows else NOT_RECORDED
 
 
 @from_record("scaling")

@@ -79,7 +79,8 @@ class Comparison:
             plain = sparse.csr_matrix(matrix, dtype=np.float32)
             plain.sort_indices()
             sparse.save_npz(self._matrices / f"{name}.npz", plain, compressed=False)
-        write_xc(train, self._matrices / "train.txt")
+        # omikuji refuses a file in which a row has no features.
+        write_xc(train.subset(np.flatnonzero(np.diff(sparse.csr_matrix(train.X).indptr))), self._matrices / "train.txt")
 
     def measure(self, system: str, run: int, threads: int) -> dict[str, Any]:
         """Run one system, unless its result is there; a failure is a result too, but is tried again next time."""
