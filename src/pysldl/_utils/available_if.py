@@ -9,14 +9,9 @@ from pysldl.exceptions import NotAvailableError
 
 
 class available_if:  # noqa: N801
-    """Decorate a method that a model has only where ``why_not`` finds nothing against it.
+    """Decorate a method that a model has only if ``why_not(model)`` returns None and not a reason.
 
     Unlike the decorator of that name in scikit-learn, it needs no scikit-learn, and its error says what to do.
-
-    Parameters
-    ----------
-    why_not : callable
-        Takes the model; returns the reason why it lacks the method, or None where it has it.
     """
 
     def __init__(self, why_not: Callable[[Any], str | None]) -> None:

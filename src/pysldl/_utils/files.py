@@ -20,24 +20,11 @@ _TOKEN = 8  # hexadecimal digits that tell temporary files of the same name apar
 
 @contextmanager
 def open_atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a temporary file beside ``path`` that takes its place when the block ends without an error.
+    """Open a temporary binary file beside ``path`` that replaces it when the block ends without an error.
 
     The content is on the disk before the name is, so that neither a killed process nor a loss of power leaves half a
-    file. What earlier processes that were killed left beside ``path`` is removed.
-
-    Parameters
-    ----------
-    path : path
-        File to write or to replace.
-
-    Yields
-    ------
-    binary stream
-
-    Raises
-    ------
-    DataError
-        The file cannot be written (no permission, disk full, a folder of that name). Nothing is left behind.
+    file. Leftovers of earlier killed processes beside ``path`` are removed. If the file cannot be written, a
+    ``DataError`` is raised and nothing is left behind.
     """
     path = Path(path)
     if path.is_dir():
@@ -99,14 +86,9 @@ def _remove_unlocked(leftover: Path) -> None:
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Make a temporary folder beside ``path`` that takes its place when the block ends without an error.
+    """Make an empty temporary folder beside ``path`` that replaces it when the block ends without an error.
 
-    ``path`` must not exist, or be an empty folder. What earlier processes that were killed left beside it is removed.
-
-    Yields
-    ------
-    Path
-        The temporary folder, empty.
+    ``path`` must not exist, or be an empty folder. Leftovers of earlier killed processes beside it are removed.
     """
     _remove_leftovers(path)
     folder = path.with_name(_temporary_name(path))
@@ -143,13 +125,7 @@ def is_leftover(name: str, target: str) -> bool:
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
-    """Open a file for reading, if it is one: a pipe or a device in its place could block for ever.
-
-    Raises
-    ------
-    OSError
-        It is no regular file, or cannot be opened.
-    """
+    """Open a regular file for reading; anything else is an ``OSError``: a pipe or a device could block forever."""
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -170,13 +146,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it where missing, and their names durable.
-
-    Raises
-    ------
-    OSError
-        It cannot be made.
-    """
+    """Make a folder and its parents if they are missing, and make their names durable."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
@@ -184,19 +154,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_atomically(path: Path, content: str | bytes) -> Path:
-    """Write a whole file by :func:`open_atomic`; its folder is made where missing.
-
-    Parameters
-    ----------
-    path : Path
-    content : str or bytes
-        Text is written as UTF-8.
-
-    Returns
-    -------
-    Path
-        ``path``.
-    """
+    """Write text (as UTF-8) or bytes by :func:`open_atomic`, making the folder if missing; returns ``path``."""
     try:
         make_folder(path.parent)
     except OSError as error:

@@ -7,16 +7,10 @@ from typing import Any
 
 
 def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package that imports its public names when they are first used.
+    """Make ``__getattr__`` and ``__dir__`` for a package that imports its public names when they are first used.
 
-    Importing scikit-learn or torch takes longer than the first answer of a service may.
-
-    Parameters
-    ----------
-    package : str
-        ``__name__`` of the package.
-    homes : mapping of str to str
-        The module of each public name.
+    Importing scikit-learn or torch takes longer than the first answer of a service may. ``homes`` maps each public name
+    to its module.
     """
 
     def get(name: str) -> Any:

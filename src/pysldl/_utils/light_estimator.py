@@ -78,18 +78,10 @@ def clone(stage: Any) -> Any:
 
 
 def validate_parameters(estimator: Any) -> None:
-    """Raise an error that names the parameter, where one is outside of ``_parameter_constraints`` of its class.
+    """Raise a ``DataError`` that names the first parameter that violates ``_parameter_constraints`` of its class.
 
     The constraints are scikit-learn's: a list of types, intervals and choices for each parameter. A class may write
     them as a function of that name, so that declaring them does not import scikit-learn.
-
-    Parameters
-    ----------
-    estimator : estimator with ``get_params`` and ``_parameter_constraints``
-
-    Raises
-    ------
-    DataError
 
     Examples
     --------

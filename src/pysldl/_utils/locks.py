@@ -37,21 +37,10 @@ def try_lock(handle: int) -> bool:
 
 @contextmanager
 def file_lock(path: Path, wait: float) -> Iterator[None]:
-    """Hold the lock file ``path``, which is made where missing; a thread that holds it may take it again.
+    """Hold the lock file ``path``, which is made if missing; a thread that holds it may take it again.
 
-    Parameters
-    ----------
-    path : Path
-        In a folder that exists.
-    wait : float
-        Seconds to wait for another holder.
-
-    Raises
-    ------
-    TimeoutError
-        Another holder kept it for longer.
-    OSError
-        The file cannot be made or locked.
+    Waits up to ``wait`` seconds for another holder, then raises ``TimeoutError``; ``OSError`` if the file cannot be
+    made or locked.
     """
     key = (os.getpid(), str(path))  # a forked child does not hold what its parent holds
     held: set[tuple[int, str]] = _held.__dict__.setdefault("paths", set())

@@ -29,17 +29,10 @@ _shown: ContextVar[ProgressCallback | None] = ContextVar("_shown", default=None)
 
 @contextmanager
 def reporting(progress: ProgressCallback | bool | None) -> Iterator[ProgressCallback | None]:
-    """Give the callback that a parameter ``progress`` stands for.
+    """Yield the callback that the parameter ``progress`` stands for, or None.
 
-    Parameters
-    ----------
-    progress : callable, bool or None
-        True: a bar for each stage in a terminal or a notebook (there with ipywidgets), else lines on standard error,
-        about ten for each stage. False and None: none.
-
-    Yields
-    ------
-    callable or None
+    True draws a bar for each stage in a terminal or a notebook (there with ipywidgets), and otherwise prints about ten
+    lines for each stage on standard error.
     """
     if progress is None or progress is False:
         yield None

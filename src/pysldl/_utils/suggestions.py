@@ -10,14 +10,9 @@ BUCKETS = 32
 
 
 def did_you_mean(name: str, known: Iterable[str] | Mapping[str, str]) -> str:
-    """``"did you mean 'cloud' or 'clouds'?"``, or nothing where no name is near.
+    """Return ``"did you mean 'cloud' or 'clouds'?"``, or nothing if no known name is close; case is ignored.
 
-    Parameters
-    ----------
-    name : str
-        What was asked for, in any case.
-    known : iterable of str, or mapping of str to str
-        What there is; a mapping leads from everything a thing is called to the name to suggest.
+    If ``known`` is a mapping, it maps everything a thing is called to the name that is suggested.
     """
     name = name[:MOST_CHARACTERS]
     meant = known if isinstance(known, Mapping) else {one: one for one in known}

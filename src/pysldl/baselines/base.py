@@ -2,15 +2,14 @@
 
 import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import normalize as normalize_rows
-from sklearn.utils._param_validation import Interval
 
+from pysldl._utils.constraints import AnnotatedParameters
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.progress import ProgressCallback
 from pysldl.estimator.base import BaseLabelClassifier
@@ -19,16 +18,9 @@ from pysldl.exceptions import SLDLWarning
 
 CALIBRATION_ROWS = 5000
 
-Constraints = dict[str, list[Any]]
-
-AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
-POSITIVE = Interval(Real, 0, None, closed="neither")
-NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
-SHARE = Interval(Real, 0, 1, closed="left")
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class BaselineClassifier(BaseLabelClassifier):
+class BaselineClassifier(AnnotatedParameters, BaseLabelClassifier):
     """Base of the baselines and controls.
 
     A dataclass writes the constructor, which only stores; a subclass names the parameters that it adds, and those whose
@@ -60,17 +52,11 @@ class BaselineClassifier(BaseLabelClassifier):
         return self.calibrate and self.target_kind_ != "classes"
 
     def _held_out_calibration(self, X: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> ScoreCalibration:
-        """Calibration from a second model that does not see a tenth of the rows, at most 5,000.
+        """Calibrate by a second model that does not see a tenth of the rows, at most 5,000.
 
-        The first model keeps all rows, so that its rankings are not affected; fitting takes about twice as long. Where
+        The first model keeps all rows, so that its rankings are not affected; fitting takes about twice as long. If
         fewer than ten rows, or only rows without labels, would be left, the model's own training scores are used, which
         makes ``predict`` and ``predict_proba`` overconfident.
-
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n_samples, n_features)
-        Y : csr_array of shape (n_samples, n_labels)
-        rng : RandomState
         """
         order = rng.permutation(X.shape[0])
         n_held = min(CALIBRATION_ROWS, X.shape[0] // 10)
@@ -98,11 +84,6 @@ class NormalizingBaseline(BaselineClassifier):
     """
 
     normalize: bool = True
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **BaselineClassifier._parameter_constraints,
-        "normalize": ["boolean"],
-    }
 
     def _scaled(self, X: Any) -> Any:
         return normalize_rows(X) if self.normalize else X

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +11,8 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from pysldl._utils.constraints import Count, NotNegative
 from pysldl._utils.docstrings import inherit_parameters
-from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, Constraints
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import in_slices, narrow, of_labels, sum_over_labels
 from pysldl.baselines.torch_training.label_specific import LabelSpecificClassifier
@@ -67,18 +67,11 @@ class CLIF(LabelSpecificClassifier):
     array([0, 1, 0, 1])
     """
 
-    semantics_weight: float = 0.01
-    label_dim: int = 256
-    feature_layers: int = 1
+    semantics_weight: NotNegative = 0.01
+    label_dim: Count = 256
+    feature_layers: Count = 1
     _: KW_ONLY
     weight_decay: float = 1e-5
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **LabelSpecificClassifier._parameter_constraints,
-        "semantics_weight": [NOT_NEGATIVE],
-        "label_dim": [AT_LEAST_ONE],
-        "feature_layers": [AT_LEAST_ONE],
-    }
 
     def _build(self, n_features: int, n_labels: int) -> nn.Module:
         if n_labels < 2:

@@ -1,7 +1,7 @@
 """Simple methods that every table of results should hold, to show what a new method adds to them."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,19 +9,13 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.utils import check_random_state
 
+from pysldl._utils.constraints import Count, Positive
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
 from pysldl.backend.design_matrix import as_dense
 from pysldl.backend.threads import single_threaded_blas
-from pysldl.baselines.base import (
-    AT_LEAST_ONE,
-    CALIBRATION_ROWS,
-    POSITIVE,
-    BaselineClassifier,
-    Constraints,
-    NormalizingBaseline,
-)
+from pysldl.baselines.base import CALIBRATION_ROWS, BaselineClassifier, NormalizingBaseline
 from pysldl.baselines.logistic import fit_logistic
 from pysldl.decoding import NeighborDecoder
 from pysldl.estimator.calibration import ScoreCalibration
@@ -93,12 +87,7 @@ class FeatureNeighbors(BaselineClassifier):
     array([[0]])
     """
 
-    n_neighbors: int = 30
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **BaselineClassifier._parameter_constraints,
-        "n_neighbors": [AT_LEAST_ONE],
-    }
+    n_neighbors: Count = 30
 
     _saved_state = (*BaselineClassifier._saved_state, "decoder_")
 
@@ -146,12 +135,7 @@ class RidgeReadout(NormalizingBaseline):
     array([[0.667, 0.   ]], dtype=float32)
     """
 
-    alpha: float = 1.0
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **NormalizingBaseline._parameter_constraints,
-        "alpha": [POSITIVE],
-    }
+    alpha: Positive = 1.0
 
     _saved_state = (*NormalizingBaseline._saved_state, "mapping_")
 
@@ -203,12 +187,7 @@ class OneVsRestLogistic(NormalizingBaseline):
     array([0, 1, 0, 1])
     """
 
-    C: float = 1.0
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **NormalizingBaseline._parameter_constraints,
-        "C": [POSITIVE],
-    }
+    C: Positive = 1.0
 
     _saved_state = (*NormalizingBaseline._saved_state, "coef_", "intercept_")
 

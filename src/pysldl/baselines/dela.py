@@ -2,15 +2,15 @@
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from pysldl._utils.constraints import Count, NotNegative, Positive, Share
 from pysldl._utils.docstrings import inherit_parameters
-from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Constraints
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import narrow, of_labels, sum_over_labels
 from pysldl.baselines.torch_training.label_specific import LabelSpecificClassifier
@@ -76,25 +76,15 @@ class DELA(LabelSpecificClassifier):
     array([0, 1, 0, 1])
     """
 
-    beta: float = 1.0
-    latent_dim: int = 50
-    temperature: float = 2 / 3
-    off_noise: float = 0.5
-    dropout: float = 0.0
-    gate_rate: float = 1.0
+    beta: NotNegative = 1.0
+    latent_dim: Count = 50
+    temperature: Positive = 2 / 3
+    off_noise: Annotated[float, Interval(Real, 0, 1, closed="right")] = 0.5
+    dropout: Share = 0.0
+    gate_rate: Positive = 1.0
     _: KW_ONLY
     epochs: int = 200
     weight_decay: float = 1e-4
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **LabelSpecificClassifier._parameter_constraints,
-        "beta": [NOT_NEGATIVE],
-        "latent_dim": [AT_LEAST_ONE],
-        "temperature": [POSITIVE],
-        "off_noise": [Interval(Real, 0, 1, closed="right")],
-        "dropout": [SHARE],
-        "gate_rate": [POSITIVE],
-    }
 
     def _build(self, n_features: int, n_labels: int) -> nn.Module:
         return DELANetwork(n_features, n_labels, self.latent_dim, self.dropout)

@@ -3,20 +3,19 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils._param_validation import StrOptions
 from torch import Tensor, nn
 from torch.nn.functional import huber_loss, logsigmoid, normalize
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
+from pysldl._utils.constraints import Count, Share
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl.backend.threads import single_threaded_torch
-from pysldl.baselines.base import AT_LEAST_ONE, SHARE, Constraints
 from pysldl.baselines.euclidean_neighbors import euclidean_neighbors
 from pysldl.baselines.torch_training.classifier import OptimizerName, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
@@ -85,31 +84,22 @@ class DXML(TorchClassifier):
     array([0, 1, 0, 1])
     """
 
-    n_components: int = 300
-    n_hidden: int = 512
-    n_neighbors: int = 25
+    n_components: Count = 300
+    n_hidden: Count = 512
+    n_neighbors: Count = 25
     vote: Literal["uniform", "distance"] = "uniform"
-    dropout: float = 0.2
+    dropout: Share = 0.2
     normalize_output: bool = True
     normalize_target: bool = True
-    n_walks: int = 20
-    walk_length: int = 40
-    window: int = 5
-    walk_epochs: int = 200
+    n_walks: Count = 20
+    walk_length: Count = 40
+    window: Count = 5
+    walk_epochs: Count = 200
     _: KW_ONLY
     learning_rate: float = 0.15
     weight_decay: float = 5e-4
     optimizer: OptimizerName = "sgd"
     patience: int | None = 30
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **TorchClassifier._parameter_constraints,
-        **{key: [AT_LEAST_ONE] for key in ("n_components", "n_hidden", "n_neighbors")},
-        "vote": [StrOptions({"uniform", "distance"})],
-        "dropout": [SHARE],
-        **{key: ["boolean"] for key in ("normalize_output", "normalize_target")},
-        **{key: [AT_LEAST_ONE] for key in ("n_walks", "walk_length", "window", "walk_epochs")},
-    }
 
     _saved_state = (*TorchClassifier._saved_state, "codes_", "Y_")
 
@@ -280,19 +270,13 @@ def skip_gram(
 
 
 def skip_gram_loss(logits: Tensor, counts: Tensor, chance: Tensor) -> Tensor:
-    r"""Skip-gram loss with negative sampling, with its expectation in place of samples.
+    r"""Compute the skip-gram loss with negative sampling, with its expectation in place of samples.
 
     .. math:: -\sum_{ij} n_{ij} \log\sigma(s_{ij}) + 5\, n_i\, q_j \log\sigma(-s_{ij}), \qquad n_i = \sum_j n_{ij}
 
-    The pairs of all walks are counted once and the negatives enter by their probability, so a step costs one product
-    of two small matrices instead of millions of look-ups.
-
-    Parameters
-    ----------
-    logits, counts : Tensor of shape (n_anchors, n_labels)
-        s, the products of anchors and contexts, and n, the pairs on the walks.
-    chance : Tensor of shape (n_labels,)
-        q, how probable a label is as a negative.
+    ``logits`` are s, the products of anchors and contexts, ``counts`` are n, the pairs on the walks, and ``chance`` is
+    q, how probable a label is as a negative. The pairs of all walks are counted once and the negatives enter by their
+    probability, so a step costs one product of two small matrices instead of millions of look-ups.
     """
     negatives = NEGATIVES * counts.sum(dim=1, keepdim=True) * chance
     return -(counts * logsigmoid(logits) + negatives * logsigmoid(-logits)).sum()

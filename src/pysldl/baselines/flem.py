@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
-from sklearn.utils._param_validation import StrOptions
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
+from pysldl._utils.constraints import NotNegative
 from pysldl._utils.docstrings import inherit_parameters
-from pysldl.baselines.base import NOT_NEGATIVE, Constraints
 from pysldl.baselines.torch_training.classifier import (
     Clip,
     OptimizerName,
@@ -70,8 +69,8 @@ class FLEM(TorchClassifier):
     array([0, 1, 0, 1])
     """
 
-    alpha: float = 0.01
-    beta: float = 0.01
+    alpha: NotNegative = 0.01
+    beta: NotNegative = 0.01
     variant: Literal["ld", "threshold", "sim"] = "ld"
     _: KW_ONLY
     batch_size: int = 64
@@ -80,13 +79,6 @@ class FLEM(TorchClassifier):
     clip: Clip = "adaptive"
     patience: int | None = None
     scoring: Scoring = "AP"
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **TorchClassifier._parameter_constraints,
-        "alpha": [NOT_NEGATIVE],
-        "beta": [NOT_NEGATIVE],
-        "variant": [StrOptions({"ld", "threshold", "sim"})],
-    }
 
     def _build(self, n_features: int, n_labels: int) -> nn.Module:
         network = nn.ModuleDict(

@@ -3,15 +3,15 @@
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import torch
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
+from pysldl._utils.constraints import Count, NotNegative, Share
 from pysldl._utils.docstrings import inherit_parameters
-from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Constraints
 from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.layers import mlp
@@ -71,27 +71,18 @@ class KDTEA(TorchClassifier):
     array([0, 1, 0, 1])
     """
 
-    alpha: float = 0.5
-    reconstruction_weight: float = 0.1
-    alignment_weight: float = 0.01
-    teacher_dim: int = 256
-    student_dim: int = 64
-    dropout: float = 0.2
-    student_dropout: float = 0.0
+    alpha: Annotated[float, Interval(Real, 0, 1, closed="both")] = 0.5
+    reconstruction_weight: NotNegative = 0.1
+    alignment_weight: NotNegative = 0.01
+    teacher_dim: Count = 256
+    student_dim: Count = 64
+    dropout: Share = 0.2
+    student_dropout: Share = 0.0
     predict_with: Literal["student", "teacher"] = "student"
     _: KW_ONLY
     batch_size: int = 32
     weight_decay: float = 1e-5
     scoring: Scoring = "AP"
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **TorchClassifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, 1, closed="both")],
-        **{key: [NOT_NEGATIVE] for key in ("reconstruction_weight", "alignment_weight")},
-        **{key: [AT_LEAST_ONE] for key in ("teacher_dim", "student_dim")},
-        **{key: [SHARE] for key in ("dropout", "student_dropout")},
-        "predict_with": [StrOptions({"student", "teacher"})],
-    }
 
     def _build(self, n_features: int, n_labels: int) -> nn.Module:
         def autoencoder(feature_widths: list[int], hidden: int, latent: int, dropout: float) -> nn.Module:

@@ -13,16 +13,9 @@ from sklearn.linear_model import LogisticRegression
 def fit_logistic(
     X: Any, y: NDArray[np.bool_], C: float, weights: NDArray[np.floating] | None = None
 ) -> tuple[NDArray[np.float64], float]:
-    """Coefficients, of shape (n_features,), and intercept of ``P(y | x) = sigmoid(x · w + b)``.
+    """Fit ``P(y | x) = sigmoid(x · w + b)``; returns the coefficients (n_features,) and the intercept.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,), bool
-        Both values must occur.
-    C : float
-        Weight of the loss against the penalty.
-    weights : ndarray of shape (n_samples,), optional
+    Both values of the boolean ``y`` must occur. ``C`` is the weight of the loss against the L2 penalty.
     """
     if sparse.issparse(X):
         X = sparse.csr_array(X)

@@ -7,17 +7,16 @@ D).
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, elu, linear, softplus
 
+from pysldl._utils.constraints import Count, CountOrZero, NotNegative, Share
 from pysldl._utils.docstrings import inherit_parameters
-from pysldl.baselines.base import AT_LEAST_ONE, NOT_NEGATIVE, SHARE, Constraints
+from pysldl.baselines.torch_training.classifier import BatchSize
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import in_slices, of_labels, sum_over_labels
 from pysldl.baselines.torch_training.label_specific import LabelSpecificClassifier
@@ -88,27 +87,16 @@ class PACA(LabelSpecificClassifier):
     array([0, 1, 0, 1])
     """
 
-    alpha: float = 1.0
-    gamma: float = 1.0
-    latent_dim: int = 50
-    dropout: float = 0.1
+    alpha: NotNegative = 1.0
+    gamma: NotNegative = 1.0
+    latent_dim: Count = 50
+    dropout: Share = 0.1
     binary: bool | None = None
-    patience_after: int = 1000
+    patience_after: CountOrZero = 1000
     _: KW_ONLY
     epochs: int = 200
-    batch_size: int | None = None  # type: ignore[assignment]
+    batch_size: BatchSize | None = None  # type: ignore[assignment]
     weight_decay: float = 1e-4
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **LabelSpecificClassifier._parameter_constraints,
-        "alpha": [NOT_NEGATIVE],
-        "gamma": [NOT_NEGATIVE],
-        "latent_dim": [AT_LEAST_ONE],
-        "dropout": [SHARE],
-        "binary": ["boolean", None],
-        "patience_after": [Interval(Integral, 0, None, closed="left")],
-        "batch_size": [*LabelSpecificClassifier._parameter_constraints["batch_size"], None],
-    }
 
     def _rows_a_step(self, n_rows: int) -> int:
         return self.batch_size or (SMALL_BATCH if n_rows < FEW_ROWS else BATCH)
@@ -203,16 +191,9 @@ def gaussian_divergence(mean: Tensor, log_variance: Tensor, other_mean: Tensor, 
 
 
 def reconstruction_error(decoded: Tensor, x: Tensor, binary: bool) -> Tensor:
-    """Error of the decoded features, summed over features and averaged over rows.
+    """Compute the error of decoded features (logits) against ``x`` in [0, 1], (batch, n_features), mean over rows.
 
-    Parameters
-    ----------
-    decoded : Tensor of shape (batch, n_features)
-        Logits.
-    x : Tensor of shape (batch, n_features)
-        In [0, 1].
-    binary : bool
-        Cross-entropy for features that are 0 or 1, squared error for others.
+    It is the cross-entropy for ``binary`` features, else the squared error, summed over the features.
     """
     if binary:
         return binary_cross_entropy_with_logits(decoded, x, reduction="sum") / len(x)
@@ -227,23 +208,14 @@ class Mapped(NamedTuple):
 
 
 def sigmoidal_map(u: Tensor, slope: Tensor, shift: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    r"""A monotone map of the real line made of sigmoids, and the logarithm of its slope.
+    r"""Map the real line monotonically by a sum of sigmoids; returns the values and the logarithm of the slope.
 
     .. math:: u' = \mathrm{logit}(s), \qquad s = (1 - \delta) \sum_j w_j p_j + \delta / 2, \qquad
               p_j = \sigma(a_j u + b_j),
 
     with positive slopes :math:`a = \mathrm{softplus}(\alpha)` and weights :math:`w = \mathrm{softmax}(\omega)`. A small
-    :math:`\delta` keeps the logit finite.
-
-    Parameters
-    ----------
-    u : Tensor of shape (...)
-    slope, shift, weight : Tensor of shape (..., n_components)
-        Slopes before the softplus, shifts, and weights before the softmax.
-
-    Returns
-    -------
-    mapped, log_slope : Tensor of shape (...)
+    :math:`\delta` keeps the logit finite. ``u`` has the shape (...); ``slope`` (before the softplus), ``shift`` and
+    ``weight`` (before the softmax) have the shape (..., n_components).
     """
     a, w = softplus(slope), weight.softmax(dim=-1)
     t = torch.addcmul(shift, a, u.unsqueeze(-1))

@@ -10,20 +10,22 @@ which differ in the weights :math:`\omega` and the logits :math:`z'`.
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from pysldl._utils.constraints import NotNegative, Positive
 from pysldl._utils.docstrings import inherit_parameters
-from pysldl.baselines.base import NOT_NEGATIVE, POSITIVE, Constraints
 from pysldl.baselines.torch_training.classifier import Clip, OptimizerName, TorchClassifier, decay_weights_only
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.loop import Objective
+
+Number = Annotated[float, Real]
 
 
 @inherit_parameters
@@ -67,21 +69,14 @@ class FocalLossClassifier(TorchClassifier):
     array([0, 1, 0, 1])
     """
 
-    balance: float = 2.0
-    gamma: float = 2.0
+    balance: Positive = 2.0
+    gamma: NotNegative = 2.0
     backbone: Literal["linear", "mlp"] = "linear"
     _: KW_ONLY
     batch_size: int = 64
     weight_decay: float = 1e-4
     optimizer: OptimizerName = "amsgrad"
     clip: Clip = "adaptive"
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **TorchClassifier._parameter_constraints,
-        "balance": [POSITIVE],
-        "gamma": [NOT_NEGATIVE],
-        "backbone": [StrOptions({"linear", "mlp"})],
-    }
 
     def _build(self, n_features: int, n_labels: int) -> nn.Module:
         if self.backbone == "linear":
@@ -133,14 +128,8 @@ class ClassBalancedLossClassifier(FocalLossClassifier):
     array([0, 1, 0, 1])
     """
 
-    beta: float = 0.9
+    beta: Annotated[float, Interval(Real, 0, 1, closed="neither")] = 0.9
     weighting: Literal["label", "row"] = "label"
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **FocalLossClassifier._parameter_constraints,
-        "beta": [Interval(Real, 0, 1, closed="neither")],
-        "weighting": [StrOptions({"label", "row"})],
-    }
 
     def _objective(self, network: Any, train: DenseBatches) -> Objective:
         counts = np.bincount(train.Y.indices, minlength=train.Y.shape[1])
@@ -185,19 +174,12 @@ class DistributionBalancedLossClassifier(FocalLossClassifier):
     array([0, 1, 0, 1])
     """
 
-    alpha: float = 0.1
-    beta: float = 10.0
-    mu: float = 0.2
-    kappa: float = 0.05
-    tolerance: float = 2.0
+    alpha: Number = 0.1
+    beta: Number = 10.0
+    mu: Number = 0.2
+    kappa: Number = 0.05
+    tolerance: Positive = 2.0
     divide_bias: bool = False
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **FocalLossClassifier._parameter_constraints,
-        **{name: [Real] for name in ("alpha", "beta", "mu", "kappa")},
-        "tolerance": [POSITIVE],
-        "divide_bias": ["boolean"],
-    }
 
     def _objective(self, network: Any, train: DenseBatches) -> Objective:
         counts = np.bincount(train.Y.indices, minlength=train.Y.shape[1])

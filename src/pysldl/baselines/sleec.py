@@ -3,8 +3,7 @@
 import warnings
 from dataclasses import dataclass, fields
 from inspect import signature
-from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +12,14 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
+from pysldl._utils.constraints import Count, CountOrZero, Positive, Share
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
 from pysldl.backend.threads import matmul, single_threaded_blas
 from pysldl.backend.topk import top_k_dense
-from pysldl.baselines.base import AT_LEAST_ONE, POSITIVE, SHARE, Constraints, NormalizingBaseline
+from pysldl.baselines.base import NormalizingBaseline
 from pysldl.baselines.euclidean_neighbors import euclidean_neighbors
 from pysldl.exceptions import SLDLWarning
 from pysldl.mapping import RidgeMapping
@@ -38,20 +37,10 @@ Array = NDArray[np.float32]
 
 @dataclass(eq=False, repr=False)
 class LocalEmbedding(BaseEstimator):
-    """Codes of the rows of one cluster, and the linear map that gives codes to new rows.
+    """Codes of the rows of one cluster, and the linear map that gives codes to new rows; parameters as in SLEEC.
 
-    Parameters
-    ----------
-    n_components, n_graph_neighbors, cost, admm_sweeps, coef_sparsity, code_sparsity, max_sweeps
-        As for :class:`SLEEC`.
-
-    Attributes
-    ----------
-    rows_ : ndarray of shape (n_members,)
-        The training rows of the cluster.
-    coef_ : ndarray of shape (n_features, n_components), float32
-    codes_ : ndarray of shape (n_members, n_components), float32
-        Mapped training rows, among which neighbors are searched.
+    ``rows_`` are the training rows of the cluster, ``coef_`` (n_features, n_components) is the map, and ``codes_``
+    (n_members, n_components) are the mapped training rows, among which neighbors are searched.
     """
 
     n_components: int = 100
@@ -161,25 +150,16 @@ class SLEEC(NormalizingBaseline):
     array([0, 1, 0, 1])
     """
 
-    n_components: int = 100
-    n_graph_neighbors: int = 250
-    n_neighbors: int = 25
-    n_learners: int = 1
-    n_clusters: int = 1
-    cost: float = 0.2
-    admm_sweeps: int = 0
-    coef_sparsity: float = 0.01
-    code_sparsity: float = 0.01
-    max_sweeps: int = 200
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **NormalizingBaseline._parameter_constraints,
-        **{key: [AT_LEAST_ONE] for key in ("n_components", "n_graph_neighbors", "n_neighbors")},
-        **{key: [AT_LEAST_ONE] for key in ("n_learners", "n_clusters")},
-        "cost": [POSITIVE],
-        **{key: [Interval(Integral, 0, None, closed="left")] for key in ("admm_sweeps", "max_sweeps")},
-        **{key: [SHARE] for key in ("coef_sparsity", "code_sparsity")},
-    }
+    n_components: Count = 100
+    n_graph_neighbors: Count = 250
+    n_neighbors: Count = 25
+    n_learners: Count = 1
+    n_clusters: Count = 1
+    cost: Positive = 0.2
+    admm_sweeps: CountOrZero = 0
+    coef_sparsity: Share = 0.01
+    code_sparsity: Share = 0.01
+    max_sweeps: CountOrZero = 200
 
     _saved_state = (*NormalizingBaseline._saved_state, "centers_", "embeddings_", "Y_")
 
@@ -281,19 +261,11 @@ def label_neighbors(Y: sparse.csr_array, k: int) -> tuple[NDArray[np.int64], Arr
 def factorize(
     neighbors: NDArray[np.int64], similarities: Array, rank: int, max_sweeps: int, rng: np.random.RandomState
 ) -> Array:
-    """Codes U with ``u_i · v_j`` near the similarity of i and j, over the pairs in the neighbor graph only.
+    """Find codes U with ``u_i · v_j`` near the similarity of i and j, over the pairs in the neighbor graph only.
 
-    A truncated SVD of the graph is improved by gradient sweeps, first over U, then over V. This is what the authors'
-    code does in place of the singular value projection of their paper; like there, V is thrown away.
-
-    Parameters
-    ----------
-    neighbors, similarities : ndarrays of shape (n_rows, k)
-        As :func:`label_neighbors` gives them.
-    rank, max_sweeps : int
-        Width of the codes, at most ``n_rows``, and cap on the sweeps.
-    rng : RandomState
-        Draws the start vector of the SVD.
+    ``neighbors`` and ``similarities`` (n_rows, k) are those of :func:`label_neighbors`. A truncated SVD of the graph is
+    improved by gradient sweeps, first over U, then over V. This is what the authors' code does instead of the singular
+    value projection of their paper; like there, V is discarded.
     """
     wanted = similarities + np.float32(TINY)
     graph = _as_graph(neighbors, wanted)

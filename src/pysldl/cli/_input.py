@@ -25,10 +25,9 @@ def _refuse_options(_: Any, word: str | None) -> None:
         raise ValueError(f"Unknown option {word}")
 
 
-# A word that begins with a hyphen is taken only for the sake of the lone one.
-Data = Annotated[str, Parameter(allow_leading_hyphen=True, validator=_refuse_options)]
-
-# Arguments of several commands, with their help.
+# Arguments of several commands, with their help. A word that begins with a hyphen is taken only for the lone one.
+AnyData = Annotated[str, Parameter(allow_leading_hyphen=True, validator=_refuse_options)]
+Data = Annotated[AnyData, Parameter(help="A file, a name of the catalog, or - for standard input.")]
 ModelFolder = Annotated[Path, Parameter(help="Folder that `sldl fit` wrote.")]
 Features = Annotated[
     Literal["auto", "raw", "tfidf"],

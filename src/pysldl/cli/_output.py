@@ -22,9 +22,22 @@ def note(text: str) -> None:
     Console(stderr=True, highlight=False, emoji=False).print(text, style="dim", markup=False, soft_wrap=True)
 
 
+def say(text: str) -> None:
+    """Print one line, as it is, on standard output."""
+    console().print(text, markup=False, soft_wrap=True)
+
+
 def print_json(document: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_result(result: Mapping[str, Any], as_json: bool, shown: Mapping[str, Any] | None = None) -> None:
+    """Print a result as one JSON object, or as names and values; ``shown`` is what people see in its place."""
+    if as_json:
+        print_json(result)
+    else:
+        console().print(facts(result if shown is None else shown))
 
 
 def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:

@@ -5,13 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pysldl.cli._output import console, facts, print_json, table
+from pysldl.cli._output import console, print_json, print_result, say, table
 
 if TYPE_CHECKING:
     from pysldl.datasets import DatasetInfo
 
 
-def datasets(name: str | None = None, /, *, data_dir: Path | None = None, json: bool = False) -> int:
+def datasets(name: str | None = None, /, *, data_dir: Path | None = None, json: bool = False) -> None:
     """List the known data sets and where local copies are, or show one and check its copy.
 
     Examples: `sldl datasets --data-dir ~/data`, `sldl datasets stackex-chess`
@@ -31,11 +31,12 @@ def datasets(name: str | None = None, /, *, data_dir: Path | None = None, json: 
     from pysldl.datasets import list_datasets
 
     if name is not None:
-        return _show_one(name, data_dir, json)
+        _show_one(name, data_dir, json)
+        return
     entries = [_entry(info, data_dir) for info in list_datasets()]
     if json:
         print_json(entries)
-        return 0
+        return
     sizes = ("samples", "features", "labels", "a sample")
     listing = table("data sets", "name", *sizes, "found", numbers=sizes)
     for entry in entries:
@@ -48,10 +49,9 @@ def datasets(name: str | None = None, /, *, data_dir: Path | None = None, json: 
         )
     console().print(listing)
     _say_where(data_dir)
-    return 0
 
 
-def _show_one(name: str, data_dir: Path | None, json: bool) -> int:
+def _show_one(name: str, data_dir: Path | None, json: bool) -> None:
     from pysldl.datasets import dataset_info, load_dataset
 
     entry = _entry(dataset_info(name), data_dir)
@@ -64,11 +64,7 @@ def _show_one(name: str, data_dir: Path | None, json: bool) -> int:
             "labels_per_sample": dataset.labels_per_sample,
             "splits": {part: len(rows) for part, rows in dataset.splits.items()},
         }
-    if json:
-        print_json(entry)
-    else:
-        console().print(facts(entry))
-    return 0
+    print_result(entry, json)
 
 
 def _entry(info: "DatasetInfo", data_dir: Path | None) -> dict[str, Any]:
@@ -83,4 +79,4 @@ def _say_where(data_dir: Path | None) -> None:
 
     folders = str(data_dir) if data_dir is not None else os.environ.get(DATA_VARIABLE, "")
     where = f"looked in {folders}" if folders else f"no folder to look in: pass --data-dir or set {DATA_VARIABLE}"
-    console().print(where, markup=False, soft_wrap=True)
+    say(where)

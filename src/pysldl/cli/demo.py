@@ -23,7 +23,7 @@ LABELS_SHOWN = 5
 REASONS_SHOWN = 3
 
 
-def demo(*, seed: int = 0, json: Json = False) -> int:
+def demo(*, seed: int = 0, json: Json = False) -> None:
     """Train on built-in data; show metrics compared with baselines, label relations, and predictions with reasons.
 
     Example: `sldl demo`
@@ -65,7 +65,7 @@ def demo(*, seed: int = 0, json: Json = False) -> int:
                 "seconds": seconds,
             }
         )
-        return 0
+        return
 
     screen = console()
     screen.print(_metrics_table(metrics))
@@ -75,7 +75,6 @@ def demo(*, seed: int = 0, json: Json = False) -> int:
     for row in rows:
         _print_row(screen, row)
     screen.print(f"{seconds:.1f} s")
-    return 0
 
 
 def _fit_models(world: "SyntheticDataset", seed: int) -> "dict[str, SLDLClassifier]":

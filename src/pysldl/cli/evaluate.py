@@ -27,7 +27,7 @@ def evaluate(
     reading: Reading | None = None,
     cluster: Cluster | None = None,
     json: bool = False,
-) -> int:
+) -> None:
     """Score the predictions of a model: P, nDCG, R, PSP and PSnDCG at k.
 
     Example: `sldl evaluate eurlex eurlex57k --split test --ks 1,3,5`
@@ -36,8 +36,6 @@ def evaluate(
 
     Parameters
     ----------
-    data : str
-        A file, a name of the catalog, or - for standard input.
     split : str, optional
         Rows to score: a split of the data, or all. Default: test where there is such a split, else all.
     ks : str
@@ -49,8 +47,6 @@ def evaluate(
         Constant A of the propensity model. Default: the catalog's for this data set, else 0.55.
     propensity_b : float, optional
         Constant B. Default: the catalog's, else 1.5.
-    reading : Reading, optional
-    cluster : Cluster, optional
     json : bool
         Print one JSON object; metrics lie between 0 and 1.
     """
@@ -94,7 +90,6 @@ def evaluate(
         print_json(result)
     else:
         _print(result, cutoffs)
-    return 0
 
 
 def _ask_on_dask(

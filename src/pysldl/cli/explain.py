@@ -30,7 +30,7 @@ def explain(
     features: Features = "auto",
     reading: Reading | None = None,
     json: Json = False,
-) -> int:
+) -> None:
     """Show why a row gets its labels: similar training examples, and the words that speak for or against them.
 
     Examples: `echo "a text to label" | sldl explain posts`, `sldl explain posts new.jsonl --row 3 --label openings`
@@ -39,8 +39,6 @@ def explain(
     ----------
     model : Path
         Folder that `sldl fit` wrote, of a preset of SLDL.
-    data : str
-        A file, a name of the catalog, or - for standard input.
     label : list of str, optional
         Labels to explain. Default: the best ones of the row.
     row : int
@@ -53,7 +51,6 @@ def explain(
         Training examples and words shown for a label.
     split : str, optional
         Count only the rows of this split.
-    reading : Reading, optional
     """
     from pysldl.cli._model import open_model, read_unlabeled
 
@@ -76,7 +73,6 @@ def explain(
         print_json(_as_json(rows, number, found, excerpts))
     else:
         _print(rows, number, found, excerpts)
-    return 0
 
 
 def _row_number(rows: "UnlabeledRows", row: int, id: str | None, data: str) -> int:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pysldl.cli._input import ModelFolder
-from pysldl.cli._output import Json, console, print_json
+from pysldl.cli._output import Json, print_json, say
 
 
 def export(
@@ -15,7 +15,7 @@ def export(
     license: str | None = None,
     language: str | None = None,
     json: Json = False,
-) -> int:
+) -> None:
     """Write a folder to upload to a model hub: README.md with the model card, and the model.
 
     Example: `sldl export subjects subjects-hub --license cc-by-4.0 --language fi`
@@ -38,5 +38,4 @@ def export(
     if json:
         print_json({"model": str(model), "folder": str(folder), "files": files})
     else:
-        console().print(f"wrote {folder}: README.md and model, {len(files)} files", markup=False, soft_wrap=True)
-    return 0
+        say(f"wrote {folder}: README.md and model, {len(files)} files")

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 
 from pysldl._utils.progress import stage_bars
 from pysldl.cli._dask import Cluster, would_not_fit
-from pysldl.cli._input import Data, Reading, choose_rows, read_data
-from pysldl.cli._output import Json, console, facts, note, print_json
+from pysldl.cli._input import AnyData, Reading, choose_rows, read_data
+from pysldl.cli._output import Json, note, print_result
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def fit(
-    data: Data,
+    data: AnyData,
     /,
     *,
     model: Path,
@@ -36,7 +36,7 @@ def fit(
     reading: Reading | None = None,
     cluster: Cluster | None = None,
     json: Json = False,
-) -> int:
+) -> None:
     """Fit a model and write its folder.
 
     Examples: `sldl fit stackex-chess --model chess --data-dir ~/data`,
@@ -78,8 +78,6 @@ def fit(
         Of the names that people are shown, such as fi. Default: English where there are English names.
     match_names : bool
         Learn how often a label applies where its name occurs in the text, for `sldl predict --match-names`.
-    reading : Reading, optional
-    cluster : Cluster, optional
     """
     from pysldl.datasets import read_vocabulary
     from pysldl.inspection.snippets import row_snippets
@@ -90,7 +88,9 @@ def fit(
     if cluster.dask is not None or would_not_fit(data):
         if split is not None or keep_examples or vocabulary is not None:
             raise DataError("--dask: takes all rows, and neither --split, --keep-examples nor --vocabulary.")
-        return _fit_on_dask(data, model, (preset, set_ or [], seed, memory_limit), overwrite, reading, cluster, json)
+        settings = (preset, set_ or [], seed, memory_limit)
+        _fit_on_dask(data, model, settings, overwrite, reading, cluster, json)
+        return
     dataset = read_data(data, reading)
     weighted = features == "tfidf" or (features == "auto" and dataset.idf is not None)
     rows, part = choose_rows(dataset.tfidf() if weighted else dataset, split, usual="train")
@@ -130,11 +130,7 @@ def fit(
         "seconds": round(seconds, 3),
         **_learned(classifier),
     }
-    if json:
-        print_json(result)
-    else:
-        console().print(facts({name: value for name, value in result.items() if name != "memory_bytes"}))
-    return 0
+    print_result(result, json, {name: value for name, value in result.items() if name != "memory_bytes"})
 
 
 def _fit_on_dask(
@@ -145,7 +141,7 @@ def _fit_on_dask(
     reading: Reading | None,
     cluster: Cluster,
     json: bool,
-) -> int:
+) -> None:
     """Fit to parts of files on a cluster."""
     from pysldl import SLDLClassifier
     from pysldl.cli._dask import name_of_parts, open_parts
@@ -181,11 +177,7 @@ def _fit_on_dask(
         "seconds": round(time.perf_counter() - started, 3),
         **_learned(fitted),
     }
-    if json:
-        print_json(result)
-    else:
-        console().print(facts(result))
-    return 0
+    print_result(result, json)
 
 
 def _check_target(model: Path, overwrite: bool) -> None:

@@ -34,7 +34,7 @@ def inspect(
     features: Features = "auto",
     reading: Reading | None = None,
     json: Json = False,
-) -> int:
+) -> None:
     """Show what a model is made of, its labels and the relations between them.
 
     Examples: `sldl inspect chess --labels --relations 20`, `sldl inspect chess --label endgame`,
@@ -57,7 +57,6 @@ def inspect(
         whose results a calibrated model keeps.
     split : str, optional
         Only the rows of this split of the data. Default: test where there is such a split, else all.
-    reading : Reading, optional
     """
     from pysldl.persistence import read_manifest
 
@@ -72,7 +71,6 @@ def inspect(
         print_json(result | {key: [relation.to_dict() for relation in some] for key, some in found.items()})
     else:
         _print(result, found)
-    return 0
 
 
 def relations_table(title: str, relations: "Relations", **extra: list[str]) -> Table:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
 from pysldl.cli._dask import Cluster
 from pysldl.cli._input import STANDARD_INPUT, Data, Features, ModelFolder, Reading
-from pysldl.cli._output import console, print_json
+from pysldl.cli._output import print_json, say
 from pysldl.exceptions import DataError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def predict(
     reading: Reading | None = None,
     cluster: Cluster | None = None,
     json: bool = False,
-) -> int:
+) -> None:
     """Predict the labels of every row, by name, best first.
 
     Examples: `sldl predict chess stackex-chess --k 3 --out labels.csv`,
@@ -63,8 +63,6 @@ def predict(
 
     Parameters
     ----------
-    data : str
-        A file, a name of the catalog, or - for standard input.
     k : int, optional
         Maximum labels per row. Default: 5; 100 with a threshold, 200 with --recall or --precision.
     threshold : float or "learned", optional
@@ -90,15 +88,14 @@ def predict(
         (.jsonl, .ndjson, .csv, .tsv, .parquet); jsonl on standard output.
     split : str, optional
         Only the rows of this split.
-    reading : Reading, optional
-    cluster : Cluster, optional
     json : bool
         Print one JSON object: the predictions, or with --out a summary.
     """
     from pysldl.cli._model import open_model, read_unlabeled
 
     if cluster is not None and cluster.dask is not None:
-        return _predict_on_dask(model, data, k, threshold, proba, out, split, reading, cluster, json)
+        _predict_on_dask(model, data, k, threshold, proba, out, split, reading, cluster, json)
+        return
     written_as = format or _format_of(out)
     if written_as == "parquet" and out is None:
         raise DataError("--format parquet: a table of bytes, which needs a file: give --out FILE.")
@@ -121,12 +118,11 @@ def predict(
         if json:
             print_json(summary)
         else:
-            console().print(f"wrote {out}: {len(rows)} rows", markup=False, soft_wrap=True)
+            say(f"wrote {out}: {len(rows)} rows")
     elif json:
         print_json({"model": str(model), "predictions": [_as_json(row, kind) for row in rows]})
     else:
         sys.stdout.writelines(_LINES[written_as](rows, kind, len(opened.classifier.label_names_)))
-    return 0
 
 
 def _predict_on_dask(
@@ -140,7 +136,7 @@ def _predict_on_dask(
     reading: Reading | None,
     cluster: Cluster,
     json: bool,
-) -> int:
+) -> None:
     from pysldl._utils.progress import stage_bars
     from pysldl.cli._dask import open_parts, predict_parts
     from pysldl.cli._model import open_model
@@ -158,8 +154,7 @@ def _predict_on_dask(
         print_json({"model": str(model), "out": str(out), "format": "parquet", **counts})
     else:
         there = f", {counts['parts_there']} were there" if counts["parts_there"] else ""
-        console().print(f"wrote {out}: {counts['parts']} parts{there}", markup=False, soft_wrap=True)
-    return 0
+        say(f"wrote {out}: {counts['parts']} parts{there}")
 
 
 def _write(out: Path, written_as: str, rows: list[Row], kind: str, n_labels: int) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from pysldl.cli._input import parse_ranges
-from pysldl.cli._output import console, note, print_json, table
+from pysldl.cli._output import console, note, print_json, say, table
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -310,7 +310,7 @@ def _print_results(
         return
     if not report.check:
         _print_means(summaries)
-    console().print(f"wrote {page}", markup=False, soft_wrap=True)
+    say(f"wrote {page}")
 
 
 def _print_means(rows: "Sequence[Summary]") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from pysldl.cli._input import ModelFolder, Reading
-from pysldl.cli._output import console, print_json
+from pysldl.cli._output import print_json, say
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.serve.limits import Limits
 
@@ -40,7 +40,7 @@ def serve(
     examples: str | None = None,
     reading: Reading | None = None,
     json: bool = False,
-) -> int:
+) -> None:
     """Serve a model: an API that tags, explains and relates labels, and a page that shows it.
 
     Examples: `sldl serve chess`, `SLDL_TOKEN=secret sldl serve chess --host 0.0.0.0 --workers 4`
@@ -71,11 +71,9 @@ def serve(
         File to append the labels to that people accept, reject and add on the page; `sldl update` takes it.
     learn : bool
         Let the model learn feedback at once, as `sldl update` does. Needs a token.
-    limits : Limits, optional
     examples : str, optional
         The data that the model was fitted on, a file or a name of the catalog: explanations then show the texts, or the
         top terms, of its rows. Not needed for a model that was fitted with `--keep-examples`.
-    reading : Reading, optional
     json : bool
         Print the address in one JSON object.
     """
@@ -104,7 +102,6 @@ def serve(
         examples=None if examples is None else _examples(model, examples, reading),
         on_ready=lambda address: _announce(model, address, n_workers, json),
     )
-    return 0
 
 
 def _server() -> ModuleType:
@@ -126,7 +123,7 @@ def _announce(model: Path, address: str, n_workers: int, json: bool) -> None:
     if json:
         print_json({"model": str(model), "address": address, "workers": n_workers, "process": os.getpid()})
     else:
-        console().print(f"serving {model} at {address} (Ctrl-C stops)", markup=False, soft_wrap=True)
+        say(f"serving {model} at {address} (Ctrl-C stops)")
     sys.stdout.flush()
 
 

@@ -26,7 +26,7 @@ def split(
     seed: int = 0,
     reading: Reading | None = None,
     json: Json = False,
-) -> int:
+) -> None:
     """Split the rows of a data set into train and test, each label with its share of both.
 
     Examples: `sldl split posts.jsonl --out posts-split.jsonl --test 0.1`, then `sldl fit posts-split.jsonl` and
@@ -36,8 +36,6 @@ def split(
 
     Parameters
     ----------
-    data : str
-        A file, a name of the catalog, or - for standard input.
     out : Path
         File to write, with the part of each row in its field `split`; or, with the word {split} in its name, one file a
         part. Texts are written as JSON lines or as a table, by the suffix (.jsonl, .csv, .tsv), features as .npz.
@@ -49,7 +47,6 @@ def split(
         Draw rows at random instead of by iterative stratification, which keeps the share of every label.
     seed : int
         The same seed gives the same parts.
-    reading : Reading, optional
     """
     write = _writer(out)
     dataset = replace(read_data(data, reading), splits={})
@@ -72,7 +69,6 @@ def split(
         for name, facts in result.items():
             shown.add_row(name, *map(str, facts.values()))
         console().print(shown)
-    return 0
 
 
 def _writer(out: Path) -> Any:

@@ -23,7 +23,7 @@ def stats(
     plot: Path | None = None,
     tables: Path | None = None,
     alpha: float = 0.05,
-) -> int:
+) -> None:
     """Rank methods over data sets and test the ranks (Friedman, Nemenyi).
 
     Example: `sldl stats results.csv --plot figures`, or `sldl stats times.csv --lower-is-better seconds`
@@ -51,11 +51,6 @@ def stats(
         Folder for the tables of average ranks and of the tests, as LaTeX, Markdown and CSV.
     alpha : float
         Significance level.
-
-    Returns
-    -------
-    int
-        Exit code 0.
     """
     tests = _tests(results, lower_is_better, alpha)
     for test in tests:
@@ -71,7 +66,6 @@ def stats(
     else:
         for test in tests:
             _print(test, compared[test.metric])
-    return 0
 
 
 def _tests(results: Path, lower_is_better: str | None, alpha: float) -> "list[RankTest]":

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pysldl.cli._dask import Cluster, name_of_parts, open_parts
-from pysldl.cli._input import Data, Features, Reading, choose_rows, parse_ranges, read_data
-from pysldl.cli._output import Json, console, facts, print_json
+from pysldl.cli._input import AnyData, Features, Reading, choose_rows, parse_ranges, read_data
+from pysldl.cli._output import Json, print_result
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import name_array
 
@@ -23,7 +23,7 @@ NAMES_SHOWN = 10
 
 def update(
     model: Path,
-    data: Data | None = None,
+    data: AnyData | None = None,
     /,
     *,
     remove: str | None = None,
@@ -33,7 +33,7 @@ def update(
     reading: Reading | None = None,
     cluster: Cluster | None = None,
     json: Json = False,
-) -> int:
+) -> None:
     """Add rows to a model, including new labels, or take rows out; nothing is refitted.
 
     Examples: `sldl update posts new-posts.jsonl`, `sldl update posts --remove 17,100-120 --keep posts-before`
@@ -54,7 +54,6 @@ def update(
         Only the rows of this split of the data. Default: all.
     keep : Path, optional
         Folder to leave the old version in.
-    reading : Reading, optional
     cluster : Cluster, optional
         With --dask, the parts of Parquet or Arrow files are read by its workers and learned one after the other.
     """
@@ -76,7 +75,6 @@ def update(
         with lock_model(model):  # from reading to saving, so that no other update comes in between
             done = _update(model, lambda opened: _add(opened, dataset, split, features), remove, keep)
     _report(*done, keep, json)
-    return 0
 
 
 def _update(
@@ -141,11 +139,8 @@ def _report(
         "previous": None if previous is None else str(previous),
         "seconds": round(seconds, 3),
     }
-    if json:
-        print_json(result)
-        return
     more = f" and {len(new_labels) - NAMES_SHOWN} more; --json shows all" if len(new_labels) > NAMES_SHOWN else ""
-    console().print(facts(result | {"new_labels": ", ".join(new_labels[:NAMES_SHOWN]) + more}))
+    print_result(result, json, result | {"new_labels": ", ".join(new_labels[:NAMES_SHOWN]) + more})
 
 
 def _add(

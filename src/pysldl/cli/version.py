@@ -5,12 +5,12 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 
 from pysldl import __version__
-from pysldl.cli._output import console, facts, print_json
+from pysldl.cli._output import print_result
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "faiss-cpu", "torch")
 
 
-def version(*, json: bool = False) -> int:
+def version(*, json: bool = False) -> None:
     """Print the versions of the library and of the packages it uses, those of its extras included.
 
     Example: `sldl version --json`
@@ -22,11 +22,7 @@ def version(*, json: bool = False) -> int:
     """
     versions: dict[str, str | None] = {"pysldl": __version__, "python": platform.python_version()}
     versions |= {name: _installed(name) for name in PACKAGES}
-    if json:
-        print_json(versions)
-    else:
-        console().print(facts({name: found or "not installed" for name, found in versions.items()}))
-    return 0
+    print_result(versions, json, {name: found or "not installed" for name, found in versions.items()})
 
 
 def _installed(package: str) -> str | None:

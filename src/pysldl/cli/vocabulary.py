@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from pysldl.cli._output import Json, console, facts, print_json
+from pysldl.cli._output import Json, print_result
 from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def vocabulary(
     language: str | None = None,
     label: str | None = None,
     json: Json = False,
-) -> int:
+) -> None:
     """Show the vocabulary of a model or one of its labels, or bring the model to a new version of it.
 
     Examples: `sldl vocabulary subjects --set thesaurus-2027.ttl`, `sldl vocabulary subjects --label cats`
@@ -51,21 +51,13 @@ def vocabulary(
         with lock_model(model):  # from reading to saving, as an update
             opened = open_model(model)
             old = opened.classifier.vocabulary_
-            chosen = language or (None if old is None else _kept_language(old))
-            result = _changed(opened, read_vocabulary(set_, language=chosen), set_.name)
+            kept = None if old is None else old.language or None
+            result = _changed(opened, read_vocabulary(set_, language=language or kept), set_.name)
     elif label is not None:
         result = _described(open_model(model), label)
     else:
         result = _summary(open_model(model))
-    if json:
-        print_json(result)
-    else:
-        console().print(facts({name: _short(value) for name, value in result.items()}))
-    return 0
-
-
-def _kept_language(old: "Vocabulary") -> str | None:
-    return old.language or None
+    print_result(result, json, {name: _short(value) for name, value in result.items()})
 
 
 def _changed(opened: "Model", new: "Vocabulary", name: str) -> dict[str, Any]:

@@ -16,18 +16,11 @@ Objective = Callable[[list[Array]], tuple[float, list[Array]]]
 
 @dataclass(frozen=True)
 class DescentResult:
-    """Where a descent ended.
+    """The end of a descent.
 
-    Attributes
-    ----------
-    parameters : list of ndarray
-        Those after the last step; with a tolerance, those of the lowest loss.
-    losses : list of float
-        The loss before every step.
-    converged : bool or None
-        Whether the loss stopped falling; None where nobody asked.
-    path : list of list of ndarray
-        The parameters after each of the numbers of steps that were asked for.
+    ``parameters`` are those after the last step or, with a tolerance, those of the lowest loss; ``losses`` are the
+    losses before every step. ``converged`` tells whether the loss stopped falling, None if there was no tolerance.
+    ``path`` has the parameters after each of the requested numbers of steps.
     """
 
     parameters: list[Array]
@@ -38,16 +31,10 @@ class DescentResult:
 
 @dataclass(frozen=True)
 class Descent:
-    """Adam on all parameters at once, in double precision.
+    """Adam on all parameters at once, in double precision; weight decay is decoupled (AdamW).
 
-    Parameters
-    ----------
-    learning_rate, weight_decay : float
-        Weight decay is decoupled (AdamW).
-    n_steps : int
-        Number of steps; with ``tol`` the largest number.
-    tol, patience : float or None, int
-        Stop when the best loss has not fallen by the fraction ``tol`` during ``patience`` steps; None takes all steps.
+    With ``tol``, the descent stops when the best loss has not fallen by that fraction during ``patience`` steps; None
+    takes all ``n_steps``.
     """
 
     learning_rate: float
@@ -64,16 +51,9 @@ class Descent:
         *,
         path: Sequence[int] = (),
     ) -> DescentResult:
-        """Descend from ``start``.
+        """Descend from ``start``; ``objective`` maps parameters to the loss and its gradients.
 
-        Parameters
-        ----------
-        objective : callable
-            From parameters to the loss and its gradients.
-        start : list of ndarray
-        progress : callable, optional
-        path : sequence of int
-            Keep the parameters after each of these numbers of steps, ascending.
+        ``path`` asks for the parameters after these ascending numbers of steps.
         """
         parameters = [p.astype(np.float64) for p in start]
         first = [np.zeros_like(p) for p in parameters]

@@ -4,8 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +12,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pysldl._utils.constraints import AnnotatedParameters, Count, CountOrZero, NotNegative, Positive, Seed
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend.threads import fixed_order_blas
@@ -28,18 +27,15 @@ PAIRS_PER_LABEL = 100
 DRAWN_TOGETHER = 1 << 20
 
 
-class LabelEmbedding(TransformerMixin, BaseEstimator):
-    """Base of the embeddings: ``fit`` places the labels, ``transform`` sums the places of a row's labels.
+class LabelEmbedding(AnnotatedParameters, TransformerMixin, BaseEstimator):
+    """Base of the embeddings: ``fit`` learns a vector for each label, ``transform`` sums those of a row's labels.
 
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_labels, n_components), float32
-        One latent vector per label; zero for labels that never occur in training.
+    ``components_`` is a float32 array of shape (n_labels, n_components); labels that never occur in training have
+    zeros.
     """
 
     components_: Any
     _saved_state: tuple[str, ...] = ("components_",)
-    _parameter_constraints: ClassVar[dict[str, Any]] = {}
 
     def fit(
         self,
@@ -49,17 +45,10 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
         progress: ProgressCallback | None = None,
         memory_limit: int | str | None = None,
     ) -> Self:
-        """Place the labels.
+        """Learn a vector for each label from an indicator ``Y`` (n_samples, n_labels), dense or sparse.
 
-        Parameters
-        ----------
-        Y : indicator of shape (n_samples, n_labels)
-            Dense or sparse.
-        y : ignored
-        progress : callable, optional
-            Told every step of a descent.
-        memory_limit : int or str, optional
-            Bounds what an embedding with several paths may choose; default what the machine has free.
+        ``progress`` is called after every step of a descent. ``memory_limit`` (default: the free memory of the machine)
+        decides between a dense and a sparse path. ``y`` is ignored.
         """
         validate_parameters(self)
         with fixed_order_blas():
@@ -77,12 +66,9 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
         return Y @ self.components_
 
     def extend(self, Y: Any) -> Self:
-        """Place the labels that have no place yet, and move no other.
+        """Learn vectors for labels that have none yet, without moving the others.
 
-        Parameters
-        ----------
-        Y : indicator of shape (n_samples, n_labels)
-            All rows, old and new. Columns beyond those of :meth:`fit` are new labels.
+        ``Y`` holds all rows, old and new; columns beyond those of :meth:`fit` are new labels.
         """
         check_is_fitted(self)
         Y = as_indicator(Y)
@@ -98,16 +84,10 @@ class LabelEmbedding(TransformerMixin, BaseEstimator):
         return self
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
-        """Bytes that :meth:`fit` needs at its peak, beside its input.
+        """Return the bytes that :meth:`fit` needs at its peak, besides its input.
 
-        Parameters
-        ----------
-        n_labels : int
-        n_pairs : int, optional
-            Pairs of labels that share a row, of which a sparse graph holds one number each. The squares of the labels
-            of every row add up to an upper bound. Without it a hundred a label are assumed.
-        limit : int or str, optional
-            The ``memory_limit`` of :meth:`fit`.
+        ``n_pairs`` is the number of label pairs that share a row, for which a sparse graph holds one number each; an
+        upper bound is the sum over rows of the squared number of labels. Without it, a hundred per label are assumed.
         """
         raise NotImplementedError
 
@@ -156,52 +136,26 @@ class TrainedLabelEmbedding(LabelEmbedding):
         Seed of everything random.
     """
 
-    n_components: int = 128
+    n_components: Count = 128
     _: KW_ONLY
     cooccurrence: Weighting = "binary"
-    walk_steps: int = 10
-    discount: float = 0.5
-    learning_rate: float = 1e-2
-    weight_decay: float = 0.0
-    n_steps: int = 300
-    tol: float | None = None
-    patience: int = 50
+    walk_steps: CountOrZero = 10
+    discount: NotNegative = 0.5
+    learning_rate: Positive = 1e-2
+    weight_decay: NotNegative = 0.0
+    n_steps: CountOrZero = 300
+    tol: NotNegative | None = None
+    patience: Count = 50
     graph: Literal["auto", "dense", "sparse"] = "auto"
-    n_walk_labels: int = 64
-    random_state: Any = None
+    n_walk_labels: Count = 64
+    random_state: Seed = None
 
     graph_: Graph = field(init=False)
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "cooccurrence": [StrOptions({"binary", "count"})],
-        "walk_steps": [Interval(Integral, 0, None, closed="left")],
-        "discount": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "n_steps": [Interval(Integral, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left"), None],
-        "patience": [Interval(Integral, 1, None, closed="left")],
-        "graph": [StrOptions({"auto", "dense", "sparse"})],
-        "n_walk_labels": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
-
     def fit_path(self, Y: Any, n_steps: Sequence[int], *, memory_limit: int | str | None = None) -> list[Self]:
-        """Fitted embeddings for several numbers of steps, from one descent.
+        """Fit embeddings for several ascending numbers of steps by one descent.
 
-        Parameters
-        ----------
-        Y : indicator of shape (n_samples, n_labels)
-        n_steps : sequence of int
-            Ascending.
-        memory_limit : int or str, optional
-            As in :meth:`fit`.
-
-        Returns
-        -------
-        list of fitted embeddings
-            The same, bit for bit, as fitting with each number of steps.
+        Each is the same, bit for bit, as fitting with that number of steps.
         """
         validate_parameters(self)
         steps = [int(number) for number in n_steps]

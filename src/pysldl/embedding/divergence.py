@@ -36,15 +36,10 @@ Labels = NDArray[np.integer]
 class Gaussians:
     """Means of diagonal Gaussians, and what divergences and their gradients need of their variances.
 
-    Attributes
-    ----------
-    mu, precision : arrays of shape (n_labels, n_components)
-        Means and inverse variances: in double precision, or, while a large embedding is trained, in single precision
-        for the sake of memory.
-    log_volume, scaled_norm : arrays of shape (n_labels,), float64
-        Sums of the log-variances and of ``mu² / variance``.
-    variance : array of shape (n_labels, n_components), optional
-        ``1 / precision`` where it is not given.
+    ``mu`` and ``precision``, the inverse variances, have the shape (n_labels, n_components); they are in double
+    precision or, while a large embedding is trained, in single precision to save memory. ``log_volume`` and
+    ``scaled_norm`` are the sums over components of the log-variances and of ``mu² / variance``. ``variance`` is ``1 /
+    precision`` if not given.
     """
 
     mu: Any
@@ -99,19 +94,10 @@ class Gaussians:
 
 
 def kl_divergence(mu: NDArray[np.floating], log_var: NDArray[np.floating]) -> Array:
-    """KL(N_i ‖ N_j) for all i and j (Eq. 8), as matrix products.
+    """Compute KL(N_i ‖ N_j) for all i and j (Eq. 8), as matrix products; entry [i, j] is KL(N_i ‖ N_j).
 
     Written out, 2 KL is ``sum_k log v_j - log v_i - 1 + (v_i + mu_i²)/v_j - 2 mu_i mu_j/v_j + mu_j²/v_j``: each term is
     a product of something of i with something of j.
-
-    Parameters
-    ----------
-    mu, log_var : ndarrays of shape (n_labels, n_components)
-
-    Returns
-    -------
-    ndarray of shape (n_labels, n_labels), float64
-        Entry [i, j] is KL(N_i ‖ N_j).
 
     Examples
     --------
@@ -175,19 +161,9 @@ def kl_backward(G: Any, g: Gaussians) -> tuple[Any, Any]:
 
 
 def kl_of_listed(g: Gaussians, anchors: Labels, listed: Labels) -> Array:
-    """KL(anchor ‖ label) of the labels listed for every anchor: two exact sums of products each.
+    """Compute KL(anchor ‖ label) for the labels ``listed`` (n_anchors, n_listed) per anchor; 0 beside a label of -1.
 
-    Parameters
-    ----------
-    g : Gaussians
-    anchors : ndarray of shape (n_anchors,)
-    listed : ndarray of shape (n_anchors, n_listed)
-        Labels; -1 for none.
-
-    Returns
-    -------
-    ndarray of shape (n_anchors, n_listed)
-        0 beside a label of -1.
+    Each is two exact sums of products.
     """
     labels, places = np.unique(listed, return_inverse=True)
     n_none = int(labels[0] < 0)
@@ -228,18 +204,7 @@ def kl_backward_listed(g: Gaussians, anchors: Labels, rows: Labels, G: sparse.cs
 
 
 def kl_of_pairs(mu: NDArray[np.floating], log_var: NDArray[np.floating], source: Labels, target: Labels) -> Array:
-    """KL(N_source ‖ N_target) of chosen pairs.
-
-    Parameters
-    ----------
-    mu, log_var : ndarrays of shape (n_labels, n_components)
-    source, target : ndarrays of shape (n_pairs,)
-        Labels.
-
-    Returns
-    -------
-    ndarray of shape (n_pairs,), float64
-    """
+    """Compute KL(N_source ‖ N_target) for chosen pairs of labels; returns float64 of shape (n_pairs,)."""
     found = np.empty(len(source))
     step = max(1, (ROWS_AT_ONCE * 128) // max(mu.shape[1], 1))
     for start in range(0, len(source), step):
@@ -253,16 +218,12 @@ def kl_of_pairs(mu: NDArray[np.floating], log_var: NDArray[np.floating], source:
 
 
 def js_divergence(mu: NDArray[np.floating], log_var: NDArray[np.floating]) -> Array:
-    """Jensen-Shannon divergence for all pairs, with the mixture replaced by the Gaussian of equal moments.
+    """Compute the Jensen-Shannon divergence of all pairs, the mixture replaced by the Gaussian of equal moments.
 
-    The mixture of two Gaussians is not Gaussian and its divergence has no closed form. With
-    ``m = (v_i + v_j)/2 + (mu_i - mu_j)²/4``, the mixture's variance, the two KL terms to that Gaussian collapse to
-    ``sum_k (log m - (log v_i + log v_j)/2)/2``: zero for equal Gaussians, and symmetric, which is what the ablation
-    "without asymmetric correlation" asks for.
-
-    Returns
-    -------
-    ndarray of shape (n_labels, n_labels), float64
+    The mixture of two Gaussians is not Gaussian and its divergence has no closed form. With ``m = (v_i + v_j)/2 + (mu_i
+    - mu_j)²/4``, the mixture's variance, the two KL terms to that Gaussian collapse to ``sum_k (log m - (log v_i + log
+    v_j)/2)/2``: zero for equal Gaussians, and symmetric, which is what the ablation "without asymmetric correlation"
+    asks for.
     """
     return js_of_all(Gaussians.of(mu, log_var))
 

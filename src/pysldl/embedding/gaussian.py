@@ -2,16 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from pysldl._utils.constraints import Count, CountOrZero, NotNegative, Positive
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import ProgressCallback
@@ -116,23 +115,14 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
     """
 
     _: KW_ONLY
-    margin: float = 0.1
+    margin: NotNegative = 0.1
     divergence: Literal["kl", "js"] = "kl"
     objective: Literal["paper", "official"] = "paper"
-    init_scale: float | None = None
-    n_negatives: int = 16
-    batch_size: int = 1024
+    init_scale: Positive | None = None
+    n_negatives: CountOrZero = 16
+    batch_size: Count = 1024
 
     _saved_state = ("components_", "log_variances_", "losses_", "converged_", "graph_")
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **TrainedLabelEmbedding._parameter_constraints,
-        "margin": [Interval(Real, 0, None, closed="left")],
-        "divergence": [StrOptions({"kl", "js"})],
-        "objective": [StrOptions({"paper", "official"})],
-        "init_scale": [Interval(Real, 0, None, closed="neither"), None],
-        "n_negatives": [Interval(Integral, 0, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-    }
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes at the peak, of the path that :meth:`fit` takes.

@@ -25,19 +25,10 @@ WALKED_TOGETHER = 1 << 23
 
 
 def cooccurrence(Y: sparse.csr_array, weighting: Weighting = "binary") -> sparse.csr_array:
-    """Label graph A (Eq. 1).
+    """Build the label graph A (Eq. 1), a CSR array of shape (n_labels, n_labels), float32.
 
-    Parameters
-    ----------
-    Y : csr_array of shape (n_samples, n_labels)
-        Label indicator.
-    weighting : {"binary", "count"}
-        ``"binary"`` is the paper's: 1 where two labels ever share a row. ``"count"`` keeps how many
-        rows they share. The diagonal is that of a label with itself.
-
-    Returns
-    -------
-    csr_array of shape (n_labels, n_labels), float32
+    With ``"binary"``, as in the paper, an entry is 1 if two labels ever share a row; ``"count"`` keeps how many rows
+    they share. The diagonal is that of a label with itself.
     """
     A = sparse.csr_array(Y.T @ Y, dtype=np.float32)
     A.sort_indices()
@@ -54,15 +45,11 @@ def normalize_rows(A: sparse.csr_array) -> sparse.csr_array:
 
 
 def transfer_matrix(A: sparse.csr_array, n_steps: int = 10, discount: float = 0.5) -> NDArray[np.float32]:
-    """Standardized transfer matrix of the discounted random walk (Eqs. 3 to 6).
+    """Compute the standardized transfer matrix of the discounted random walk (Eqs. 3 to 6).
 
-    The total starts at P⁽⁰⁾ with weight 1; step ``i`` adds ``discount ** i`` times P⁽ⁱ⁾.
-
-    Returns
-    -------
-    ndarray of shape (n_labels, n_labels), float32
-        Row i: how probable each label is on walks from label i. Rows of isolated labels are zero. Sums are taken in
-        double precision and rounded, so that labels that are equally probable are so on every machine.
+    The total starts at P⁽⁰⁾ with weight 1; step ``i`` adds ``discount ** i`` times P⁽ⁱ⁾. Row i of the result says how
+    probable each label is on walks from label i; rows of isolated labels are zero. Sums are taken in double precision
+    and rounded, so that equally probable labels are equal on every machine.
     """
     step = normalize_rows(A.astype(np.float64)).toarray()
     walk, total, weight = step, step.copy(), 1.0
@@ -101,18 +88,10 @@ def transfer_rows(
 
 
 def rank_labels(P: NDArray[np.floating], *, with_anchor: bool = False) -> NDArray[np.int32]:
-    """Labels in the order in which each anchor leads to them, most related first.
+    """Rank the labels for each anchor by the transfer matrix ``P``, most related first; ties go to the lower index.
 
-    Parameters
-    ----------
-    P : ndarray of shape (n_labels, n_labels)
-        Transfer matrix; ties go to the lower label index.
-    with_anchor : bool
-        Keep the anchor in its own ranking. The paper ranks "the remaining labels".
-
-    Returns
-    -------
-    ndarray of shape (n_labels, n_labels - 1), or (n_labels, n_labels) with the anchor
+    The result has the shape (n_labels, n_labels - 1), since the paper ranks "the remaining labels"; ``with_anchor``
+    keeps the anchor in its own ranking.
     """
     order = np.argsort(-P, axis=1, kind="stable").astype(np.int32)
     if with_anchor:

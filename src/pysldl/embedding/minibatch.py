@@ -27,24 +27,11 @@ Labels = NDArray[np.integer]
 def ranking_gradient(
     gaussians: Gaussians, anchors: Labels, listed: Labels, margin: float, *, symmetric: bool = False
 ) -> tuple[float, Labels, NDArray[np.float64], NDArray[np.float64]]:
-    """The ranking loss (Eq. 7) of some anchors, and its gradient by the labels that it moves.
+    """Compute the ranking loss (Eq. 7) of some anchors, and its gradient by the labels that it moves.
 
-    Parameters
-    ----------
-    anchors : ndarray of shape (n_anchors,)
-    listed : ndarray of shape (n_anchors, n_listed)
-        Labels in the order in which each anchor should have them; -1 behind the end.
-    margin : float
-    symmetric : bool
-        Jensen-Shannon instead of Kullback-Leibler divergence.
-
-    Returns
-    -------
-    loss : float
-        Mean over the anchors.
-    rows : ndarray of shape (n_rows,)
-        Labels with a gradient, ascending: the anchors, and all that they pull or push.
-    by_mu, by_log_var : ndarrays of shape (n_rows, n_components)
+    ``listed`` (n_anchors, n_listed) holds the labels in the order that each anchor should have them, -1 behind the end;
+    ``symmetric`` takes the Jensen-Shannon divergence. Returns the mean loss of the anchors, the labels with a gradient
+    in ascending order (the anchors, and all that they pull or push), and their gradients by ``mu`` and ``log_var``.
     """
     D = (js_of_listed if symmetric else kl_of_listed)(gaussians, anchors, listed)
     total, pulls = consecutive_violations(D, margin, there=listed >= 0)
@@ -66,21 +53,12 @@ def ranking_gradient(
 
 @dataclass(frozen=True)
 class BatchDescent:
-    """Adam over batches of anchors, with the state and the number of steps of every label apart.
+    """Adam over batches of ``batch_size`` anchors, with a separate state and step count for every label.
 
-    A label moves when it is an anchor of the batch or stands on the wrong side of one. With all anchors in one batch
-    this is :class:`~pysldl.embedding.adam.Descent`, except that the parameters of the lowest loss are not kept.
-
-    Parameters
-    ----------
-    learning_rate, weight_decay : float
-    n_steps : int
-        Number of batches; with ``tol`` the largest number.
-    tol, patience : float or None, int
-        Stop when the mean loss of a pass over all anchors has not fallen by the fraction ``tol`` during ``patience``
-        batches, and at least one pass; None takes all steps.
-    batch_size : int
-        Anchors at a time.
+    A label moves if it is an anchor of the batch or violates the ranking of one. With all anchors in one batch this is
+    :class:`~pysldl.embedding.adam.Descent`, except that the parameters of the lowest loss are not kept. ``n_steps``
+    counts batches. With ``tol``, the descent stops when the mean loss of a pass over all anchors has not fallen by that
+    fraction during ``patience`` batches, and at least one pass.
     """
 
     learning_rate: float

@@ -1,16 +1,15 @@
 """Embeddings that learn nothing from the relations between labels: the controls of every experiment."""
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import randomized_svd
 
+from pysldl._utils.constraints import Count, Positive, Seed
 from pysldl._utils.progress import ProgressCallback
 from pysldl.embedding.base import DRAWN_TOGETHER, LabelEmbedding, normal_rows, seen_labels
 
@@ -35,16 +34,10 @@ class RandomLabelEmbedding(LabelEmbedding):
     True
     """
 
-    n_components: int = 128
+    n_components: Count = 128
     _: KW_ONLY
-    scale: float = 0.1
-    random_state: Any = None
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "scale": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
-    }
+    scale: Positive = 0.1
+    random_state: Seed = None
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes of the vectors, and once more while they are drawn."""
@@ -105,14 +98,9 @@ class SVDLabelEmbedding(LabelEmbedding):
     (3, 2)
     """
 
-    n_components: int = 128
+    n_components: Count = 128
     _: KW_ONLY
-    random_state: Any = None
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
+    random_state: Seed = None
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes of the factors of the randomized decomposition, with its ten extra columns."""

@@ -20,16 +20,11 @@ Labels = NDArray[np.integer]
 
 @dataclass(frozen=True)
 class TruncatedWalk:
-    """Where walks from each label lead.
+    """The labels that walks from each label reach.
 
-    Attributes
-    ----------
-    labels : ndarray of shape (n_labels, n_kept), int32
-        Most probable first, the label itself among them; -1 where fewer were reached.
-    probabilities : ndarray of shape (n_labels, n_kept), float32
-        Entries of the standardized transfer matrix (Eq. 6); rows sum to 1 over the labels kept.
-    truncated : bool
-        Whether any row lost an entry. If not, this is the whole transfer matrix.
+    ``labels`` (n_labels, n_kept) are the most probable first, the label itself among them, -1 if fewer were reached.
+    ``probabilities`` are entries of the standardized transfer matrix (Eq. 6) and sum to 1 over the labels that are
+    kept. ``truncated`` tells whether any row lost an entry; if not, this is the whole transfer matrix.
     """
 
     labels: NDArray[np.int32]
@@ -67,20 +62,12 @@ def walk_memory(n_labels: int, n_kept: int, n_pairs: int) -> int:
 
 
 class TruncatedRanking:
-    """For each anchor the remaining labels in the order of the walk, as far as it was kept, then a tail.
+    """For each anchor the other labels in the order of the walk, as far as it was kept, then a sampled tail.
 
-    The tail is drawn anew whenever it is asked for. It is ordered by what long walks tend to, whatever their start:
-    the share of all co-occurrences that a label has. Where the walk was not truncated and the tail has room for all
-    others, none of which can be reached then, the ranking is that of
+    The ``n_tail`` labels of the tail are drawn anew on every call. They are ordered by what long walks converge to from
+    any start: the share of all co-occurrences that a label has. If the walk was not truncated and the tail has room for
+    all others, none of which can be reached then, the ranking is that of
     :func:`~pysldl.embedding.label_graph.rank_labels`: unreached labels in the order of their index.
-
-    Parameters
-    ----------
-    walk : TruncatedWalk
-    A : csr_array of shape (n_labels, n_labels)
-        The label graph.
-    n_tail : int
-        Labels sampled behind those reached.
     """
 
     def __init__(self, walk: TruncatedWalk, A: sparse.csr_array, n_tail: int) -> None:

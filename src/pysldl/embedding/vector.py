@@ -2,15 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
-from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
+from pysldl._utils.constraints import Positive
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend.sparse_product import sparse_times
@@ -64,15 +62,10 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
     """
 
     _: KW_ONLY
-    init_scale: float = 0.1
+    init_scale: Positive = 0.1
     directed: bool = True
 
     _saved_state = ("components_", "losses_", "converged_", "graph_")
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **TrainedLabelEmbedding._parameter_constraints,
-        "init_scale": [Interval(Real, 0, None, closed="neither")],
-        "directed": ["boolean"],
-    }
 
     def memory(self, n_labels: int, *, n_pairs: int | None = None, limit: int | str | None = None) -> int:
         """Bytes at the peak, of the path that :meth:`fit` takes.

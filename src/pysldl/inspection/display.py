@@ -54,12 +54,9 @@ def text_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def fitted_summary(model: Any) -> list[tuple[str, str]]:
-    """Return names and values of what is known of a fitted classifier.
+    """Return names and values of what is known about a fitted classifier.
 
-    Parameters
-    ----------
-    model : classifier
-        Stages that it does not have, and held-out metrics of a model without calibration, are left out.
+    Stages that it does not have, and held-out metrics if it is not calibrated, are left out.
     """
     n_seen = int((model.label_counts_ > 0).sum())
     facts = [

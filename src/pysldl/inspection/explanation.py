@@ -35,27 +35,13 @@ class ScorePart:
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """What stands behind one label of one row.
+    """Why one row got one label, with what score.
 
-    Attributes
-    ----------
-    label : str
-    score : float
-    probability : float or None
-        Calibrated, where the model was calibrated.
-    neighbors : tuple of Neighbor
-        Training rows that voted for the label, strongest first.
-    terms : tuple of FeatureTerm
-        The features with the largest terms; all terms together add up to ``terms_total``.
-    terms_total : float
-    terms_meaning : str
-        What that sum is.
-    parts : tuple of ScorePart
-        What the score is made of.
-    parts_multiply : bool
-        Whether the score is the product of the parts, as with a ranker, and not their sum.
-    rescoring : tuple of ScorePart
-        With a reranker, what each property of the candidate adds to the logit of the final score.
+    ``neighbors`` are the training rows that voted for the label, strongest first. ``terms`` are the features with the
+    largest contributions; all contributions add up to ``terms_total``, and ``terms_meaning`` says what that sum is.
+    ``parts`` make up the score: as a product if ``parts_multiply`` (with a ranker), else as a sum. With a reranker,
+    ``rescoring`` is what each property of the candidate adds to the logit of the final score. ``probability`` is None
+    if the model is not calibrated.
     """
 
     label: str

@@ -16,17 +16,11 @@ N_REPELLING = 6
 
 @dataclass(frozen=True)
 class LabelMap:
-    """Places of labels in the unit square, and the arrows between them.
+    """Positions of labels in the unit square, and the arrows between them.
 
-    Attributes
-    ----------
-    columns : ndarray of shape (n_shown,)
-        The labels: all, or the most frequent ones of very many.
-    places : ndarray of shape (n_shown, 2), float32
-    source, target : ndarrays of shape (n_arrows,)
-        Positions in ``columns``.
-    strength : ndarray of shape (n_arrows,)
-        Lower bound of the share of the source's rows that carry the target, in (0, 1].
+    ``columns`` are the labels that are shown: all, or the most frequent if there are very many. ``places`` has the
+    shape (n_shown, 2). Arrows lead from ``source`` to ``target``, both positions in ``columns``; ``strength``, in (0,
+    1], is a lower bound of the share of the source's rows that carry the target.
     """
 
     columns: NDArray[np.int64]
@@ -37,13 +31,9 @@ class LabelMap:
 
 
 def make_map(finder: RelationFinder, vectors: NDArray[np.floating] | None = None) -> LabelMap:
-    """Return a map that places each label near those it is most strongly related to.
+    """Place each label near those that it is most strongly related to.
 
-    Parameters
-    ----------
-    finder : RelationFinder
-    vectors : ndarray of shape (n_labels, n_components), optional
-        Codes of the labels, from which the layout starts.
+    The layout starts from ``vectors`` (n_labels, n_components), the codes of the labels, if they are given.
     """
     columns = np.arange(len(finder.counts))
     if len(columns) > MOST_LABELS:
@@ -60,22 +50,11 @@ def layout(
     target: NDArray[np.integer],
     vectors: NDArray[np.floating] | None = None,
 ) -> NDArray[np.float32]:
-    """Return places of ``n`` points in the unit square by a force-directed layout.
+    """Place ``n`` points in the unit square by a force-directed layout; returns float32 of shape (n, 2).
 
-    Pairs attract each other, and every point is repelled by a few random others, so that a step takes time in
-    proportion to the points and the pairs. The same input gives the same map.
-
-    Parameters
-    ----------
-    n : int
-    source, target : ndarrays of int of shape (n_pairs,)
-        Pairs that attract each other.
-    vectors : ndarray of shape (n, n_components), optional
-        The layout starts from their first two principal components.
-
-    Returns
-    -------
-    ndarray of shape (n, 2), float32
+    The pairs (``source``, ``target``) attract each other, and every point is repelled by a few random others, so a step
+    takes time in proportion to points and pairs. The layout starts from the first two principal components of
+    ``vectors``, if given. The same input gives the same map.
     """
     rng = np.random.default_rng(0)
     places = (_start(n, vectors, rng) * np.sqrt(n)).astype(np.float32)

@@ -35,23 +35,13 @@ NORMAL_95 = 1.6448536269514722  # the 95 % quantile of the standard normal distr
 
 
 def direction_confidence(n_source: Any, n_target: Any, n_both: Any) -> NDArray[np.float64]:
-    """Return the probability that P(target | source) exceeds P(source | target), given training counts.
+    """Return the probability that P(target | source) exceeds P(source | target), given counts of training rows.
 
     Both shares have the same numerator, so the question is which label is more frequent, and only rows with exactly one
     of the two can tell: ``b`` with the source alone and ``c`` with the target alone (McNemar's test). With a uniform
     prior the probability that the target is the more frequent one is a tail of Beta(b + 1, c + 1); this is its normal
     approximation, Phi((c - b) / sqrt(b + c + 1)), which is within 0.011 of it for all counts and within 0.006 where it
-    is 0.9 or more.
-
-    Parameters
-    ----------
-    n_source, n_target, n_both : int or arrays of int
-        Training rows with the one, the other, and both labels.
-
-    Returns
-    -------
-    ndarray of float64
-        0.5 for labels that never share a row.
+    is 0.9 or more. It is 0.5 for labels that never share a row.
 
     Examples
     --------
@@ -87,16 +77,9 @@ def share_lower_bound(n_both: Any, n_source: Any) -> NDArray[np.float64]:
 class LabelRelation:
     """A relation from one label to a more frequent one.
 
-    Attributes
-    ----------
-    source, target : str
-    n_source, n_target, n_both : int
-        Training rows with the one, the other, and both labels.
-    n_rows : int
-        All training rows.
-    kl, kl_reverse : float or None
-        KL(source ‖ target) and KL(target ‖ source) of the learned Gaussians; None where the model has none. The first
-        is the smaller one where the Gaussians see the same direction.
+    The counts are training rows with the source, the target and both labels, and all training rows. ``kl`` and
+    ``kl_reverse`` are KL(source ‖ target) and KL(target ‖ source) of the learned Gaussians, None if the model has none;
+    the first is smaller if the Gaussians agree with the direction.
     """
 
     source: str
@@ -217,27 +200,13 @@ class RelatedPairs(NamedTuple):
 
 
 class RelationFinder:
-    """Finds directed relations between labels, for the estimator, the command, the model card and the service.
+    """Find directed relations between labels, for the estimator, the command, the model card and the service.
 
-    Two labels are related where, with 95 % confidence, the share of the rarer label's rows that carry the other is
-    above that of all rows. The relation points to the more frequent label; where both are equally frequent, in the
-    direction of the smaller divergence if there are Gaussians, else to the later column. The strongest relation has the
-    highest lower bound of the share of rows; among equals the rarer target comes first. Time is in proportion to the
-    pairs of labels that share a row.
-
-    Parameters
-    ----------
-    Y : csr_array of shape (n_samples, n_labels)
-        Training labels.
-    means, log_variances : ndarrays of shape (n_labels, n_components), optional
-        The learned Gaussians.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (n_labels,)
-        Training rows of every label.
-    n_rows : int
-        All training rows.
+    Two labels are related if, with 95 % confidence, the share of the rarer label's rows that carry the other is above
+    that of all rows. The relation points to the more frequent label; if both are equally frequent, in the direction of
+    the smaller divergence if there are Gaussians, else to the later column. The strongest relation has the highest
+    lower bound of the share of rows; among equals the rarer target comes first. Time is proportional to the number of
+    label pairs that share a row. ``counts`` are the training rows of every label, ``n_rows`` all of them.
     """
 
     def __init__(
@@ -252,16 +221,10 @@ class RelationFinder:
     def strongest(
         self, per_label: int | None = 1, min_count: int = MIN_COUNT, columns: NDArray[np.int64] | None = None
     ) -> RelatedPairs:
-        """Return the ``per_label`` strongest relations of every label to more frequent ones; strongest first.
+        """Return the ``per_label`` strongest relations (None: all) of every label to more frequent ones.
 
-        Parameters
-        ----------
-        per_label : int or None
-            None for all.
-        min_count : int
-            Labels on fewer training rows are left out.
-        columns : ndarray of int, optional
-            Only among these labels.
+        They come strongest first. Labels with fewer than ``min_count`` training rows are left out; ``columns``
+        restricts the search to some labels.
         """
         Y = self._Y if columns is None else self._Y[:, columns]
         together = sparse.csr_array(Y.T @ Y).tocoo()
@@ -277,14 +240,9 @@ class RelationFinder:
         return self._sorted(found)
 
     def of_label(self, label: int, min_count: int = MIN_COUNT) -> tuple[RelatedPairs, RelatedPairs]:
-        """Return the relations of one label to more frequent ones, and those of rarer ones to it; strongest first.
+        """Return the relations of one column to more frequent labels, and of rarer labels to it, strongest first.
 
-        Parameters
-        ----------
-        label : int
-            Column of the label.
-        min_count : int
-            Other labels on fewer training rows are left out.
+        Other labels with fewer than ``min_count`` training rows are left out.
         """
         rows = self._rows_of_label.indices[slice(*self._rows_of_label.indptr[label : label + 2])]
         together = np.bincount(self._Y[rows].indices, minlength=len(self.counts))
@@ -373,21 +331,9 @@ def label_relations(
 ) -> Relations:
     """Return the strongest directed relations between labels; see :class:`RelationFinder`.
 
-    Parameters
-    ----------
-    Y : csr_array of shape (n_samples, n_labels)
-        Training labels.
-    names : sequence of str
-    means, log_variances : ndarrays of shape (n_labels, n_components), optional
-        The learned Gaussians, whose divergences are then part of each relation.
-    top : int or None
-        How many to return; with ``of``, from and to that label each. None for all.
-    per_label : int
-        Relations of each label to more frequent ones.
-    min_count : int
-        Labels on fewer training rows are left out.
-    of : int, optional
-        Only relations from or to this label, whatever ``per_label`` is.
+    ``top`` limits their number (None: all), ``per_label`` the relations of each label to more frequent ones, and
+    ``min_count`` the training rows a label must have. With ``of``, a column, only relations from and to that label are
+    returned, ``top`` each. With Gaussians, the divergences are part of each relation.
 
     Examples
     --------

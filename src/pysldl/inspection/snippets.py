@@ -11,13 +11,9 @@ N_TERMS = 12
 
 
 def row_snippets(X: Any, feature_names: NDArray[Any] | None) -> NDArray[np.object_]:
-    r"""Return one line per row, of shape (n_rows,).
+    r"""Return one line of text per row: the start of a text, or the names of the largest features.
 
-    Parameters
-    ----------
-    X : sequence of str, or csr_array of shape (n_rows, n_features)
-    feature_names : ndarray of shape (n_features,), optional
-        Without names, rows of features give empty lines.
+    Rows of features without ``feature_names`` give empty lines.
 
     Examples
     --------

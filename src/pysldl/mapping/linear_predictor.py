@@ -11,13 +11,7 @@ from pysldl.backend.threads import matmul
 
 
 class LinearPredictor:
-    """The answering half of :class:`~pysldl.mapping.RidgeMapping`.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_features, n_components), float32
-    intercept_ : ndarray of shape (n_components,), float32
-    """
+    """The predicting half of :class:`~pysldl.mapping.RidgeMapping`: ``X @ coef_ + intercept_``."""
 
     fit_intercept: bool
     coef_: NDArray[np.float32]

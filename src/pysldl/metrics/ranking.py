@@ -244,18 +244,9 @@ def _compare(truth: Any, labels: NDArray[np.int64], weights: NDArray[np.float64]
 
 
 def hits_of(labels: NDArray[np.int64], Y: csr_array) -> NDArray[np.bool_]:
-    """Whether each predicted label is a true one.
+    """Return whether each predicted label (n_rows, k), -1 for none, is a true one.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rows, k)
-        Label indices; -1 where there is none.
-    Y : csr_array of shape (n_rows, n_labels)
-        Indicator in canonical form: its entries, numbered row by row, ascend, so that a binary search finds each label.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, k), bool
+    ``Y`` is in canonical form: its entries, numbered row by row, ascend, so that a binary search finds each label.
     """
     n_rows, n_labels = Y.shape
     row = np.arange(n_rows, dtype=np.int64)

@@ -19,25 +19,12 @@ Probability = Callable[[NDArray[Any]], NDArray[np.float64]]
 def reliability_report(
     labels: NDArray[np.int64], scores: NDArray[Any], Y: sparse.csr_array, learn: Callable[..., Probability] | None
 ) -> dict[str, Any]:
-    """Metrics, reliability and hits per label of rows with labels ``Y``.
+    """Compute metrics, reliability and hits per label from the best labels and scores (n_rows, k) of rows.
 
-    Probabilities are judged on rows that had no part in the curve that gives them: each half of the rows by the curve
-    of the other.
-
-    Parameters
-    ----------
-    labels, scores : ndarrays of shape (n_rows, k)
-        The best labels of every row, best first; -1 and -inf where there are fewer.
-    Y : csr_array of shape (n_rows, n_labels)
-    learn : callable or None
-        From labels, scores and ``Y`` of some rows to a function from scores to probabilities. None where there are
-        no probabilities.
-
-    Returns
-    -------
-    dict
-        ``n_rows``, ``metrics``, ``reliability``, and for every label ``n_true`` and ``n_found``, its rows and those
-        that have it among their five best.
+    ``learn`` makes a function from scores to probabilities out of labels, scores and ``Y`` of some rows; None if there
+    are no probabilities. They are judged on rows that had no part in the curve: each half of the rows by the curve of
+    the other. The result has ``n_rows``, ``metrics``, ``reliability`` and, for every label, ``n_true`` and ``n_found``:
+    its rows, and those that have it among their five best.
     """
     hits = hits_of(labels, Y)
     ks = tuple(k for k in CUTOFFS if k <= labels.shape[1])
@@ -68,14 +55,9 @@ def reliability(probabilities: NDArray[np.float64], hits: NDArray[np.bool_]) -> 
 def by_frequency(
     n_true: NDArray[np.integer], n_found: NDArray[np.integer], counts: NDArray[np.integer]
 ) -> list[dict[str, Any]]:
-    """Share of true labels that were found, by the number of training rows that a label has.
+    """Group the share of true labels that were found by the number of training rows (``counts``) of a label.
 
-    Parameters
-    ----------
-    n_true, n_found : ndarrays of shape (n_labels,)
-        Rows of each label, and those it was found for, such as those of :func:`reliability_report`.
-    counts : ndarray of shape (n_labels,)
-        Training rows of every label.
+    ``n_true`` and ``n_found`` are those of :func:`reliability_report`.
     """
     groups = []
     for low, high in zip(FREQUENCY_EDGES, [*FREQUENCY_EDGES[1:], None], strict=True):

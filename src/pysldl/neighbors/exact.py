@@ -19,12 +19,10 @@ SPARE, MOST_SPARE = 8, 1024
 
 
 class NeighborIndex(LightEstimator):
-    """What every index offers: :meth:`fit`, and neighbors by cosine with or without exact distances.
+    """Base of the indexes: :meth:`fit`, and neighbors by cosine with or without exact distances.
 
-    Attributes
-    ----------
-    vectors_ : ndarray of shape (n_vectors, n_components), float32
-        The indexed vectors, scaled to length 1; zero vectors stay zero.
+    ``vectors_`` are the indexed vectors (n_vectors, n_components) in float32, scaled to length 1; zero vectors stay
+    zero.
     """
 
     _saved_state: tuple[str, ...] = ("vectors_",)
@@ -124,13 +122,9 @@ class ExactIndex(NeighborIndex):
 def best_of_candidates(
     Q: NDArray[np.float32], found: NDArray[np.int32], vectors: NDArray[np.float32], k: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The k largest exact products among the vectors found for each query, best first, of equals the lower vector.
+    """Return the k largest exact products among the vectors ``found`` for each query (-1 for none), best first.
 
-    Parameters
-    ----------
-    Q : ndarray of shape (n_queries, n_components), float32
-    found : ndarray of shape (n_queries, at least k), int32
-        -1 for none.
+    Ties go to the lower vector.
     """
     found = np.sort(found, axis=1)
     neighbors, products = top_k_listed(found, pair_products(Q, found, vectors), k)

@@ -9,7 +9,7 @@ from typing import Any
 from pysldl._utils.files import open_regular
 from pysldl.exceptions import MissingDependencyError, ModelFormatError
 from pysldl.persistence.decoding import TreeDecoder
-from pysldl.persistence.manifest import ARRAYS, Manifest, check_format, load_raw, parse_manifest
+from pysldl.persistence.manifest import ARRAYS, Manifest, load_manifest
 from pysldl.persistence.state import check_state
 from pysldl.persistence.tensors import read_tensors
 from pysldl.persistence.versions import read_current
@@ -50,7 +50,7 @@ def read_model(
     """What ``decoder`` makes of a model folder, with its arrays from elsewhere where asked; see :func:`load_model`."""
 
     def load(folder: Path) -> Any:
-        manifest = _manifest(folder, verify=verify)
+        manifest = load_manifest(folder, verify=verify)
         where = {name: folder / name for name in manifest.files}
         if arrays is not None:
             where[ARRAYS] = arrays
@@ -80,13 +80,7 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     ModelFormatError
         The folder is missing or foreign, its manifest is damaged, or its format is another.
     """
-    return read_current(path, lambda folder: _manifest(folder, verify=True))
-
-
-def _manifest(folder: Path, *, verify: bool) -> Manifest:
-    raw = load_raw(folder)
-    check_format(folder, raw)
-    return parse_manifest(folder, raw, verify=verify)
+    return read_current(path, lambda folder: load_manifest(folder, verify=True))
 
 
 def _check_files(folder: Path, where: dict[str, Path], manifest: Manifest, *, verify: bool) -> None:
@@ -117,9 +111,7 @@ def _build(
         arrays = read_tensors(where[ARRAYS], mapped=mapped)
         strings = {name: _read_strings(path) for name, path in where.items() if name != ARRAYS}
         model = decoder(str(folder), arrays, strings).estimator(tree)
-    except ModelFormatError:
-        raise
-    except MissingDependencyError:
+    except (ModelFormatError, MissingDependencyError):
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
         # The checksums hold, so this is no accident of the disk: another program wrote or edited the folder.

@@ -128,25 +128,24 @@ def dump_json(content: Any, indent: int | None = None) -> bytes:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, indent=indent).encode("utf-8", "backslashreplace")
 
 
-def load_raw(folder: Path) -> dict[str, Any]:
-    """The JSON of the manifest of a version, once it is known to be one of this format, of whatever number."""
-    path = folder / MANIFEST
+def read_json_object(path: Path, most_bytes: int, what: str) -> tuple[dict[str, Any], bytes]:
+    """Read a JSON file of a model, of whatever format version; returns the object and its bytes."""
     try:
         with open_regular(path) as stream:
-            content = stream.read(MOST_MANIFEST_BYTES + 1)
+            content = stream.read(most_bytes + 1)
     except FileNotFoundError as error:
         raise ModelFormatError(f"{path}: is missing: the model is damaged.") from error
     except OSError as error:
         raise ModelFormatError(f"{path}: cannot be read: {error.strerror}.") from error
-    if len(content) > MOST_MANIFEST_BYTES:
-        raise ModelFormatError(f"{path}: has more than {format_bytes(MOST_MANIFEST_BYTES)}, so it is no manifest.")
+    if len(content) > most_bytes:
+        raise ModelFormatError(f"{path}: has more than {format_bytes(most_bytes)}, so it is no {what}.")
     try:
         raw = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"{path}: is not valid JSON, so the model is damaged ({error}).") from error
     if not isinstance(raw, dict) or raw.get("format") != FORMAT_NAME:
-        raise ModelFormatError(f"{path}: is not the manifest of a pysldl model.")
-    return raw
+        raise ModelFormatError(f"{path}: is not the {what} of a pysldl model.")
+    return raw, content
 
 
 def check_format(folder: Path, raw: Mapping[str, Any]) -> None:
@@ -165,19 +164,14 @@ def check_format(folder: Path, raw: Mapping[str, Any]) -> None:
         )
 
 
-def parse_manifest(folder: Path, raw: Mapping[str, Any], *, verify: bool) -> Manifest:
-    """Return the manifest, after checking that it is whole.
+def load_manifest(folder: Path, *, verify: bool) -> Manifest:
+    """Read the manifest of a version, after checking that it is whole and of this format.
 
-    Parameters
-    ----------
-    folder : Path
-    raw : dict
-        Of :func:`load_raw`.
-    verify : bool
-        Compare the manifest with its own checksum.
+    ``verify`` compares it with its own checksum.
     """
     path = folder / MANIFEST
-    content = dict(raw)
+    content, _ = read_json_object(path, MOST_MANIFEST_BYTES, "manifest")
+    check_format(folder, content)
     stated = content.pop("sha256", None)
     if verify and stated != _checksum(content):
         raise ModelFormatError(f"{path}: does not match its checksum: it was damaged or edited.")

@@ -7,7 +7,7 @@ checksums, too. The table at the end says for each class what its attributes are
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ class _BadValueError(Exception):
 
 @dataclass(frozen=True)
 class Array:
-    """An array: its sizes by name, its types, and the values that it may hold.
+    """An array: its sizes by name, its types (none: any), and the values that it may hold.
 
     ``below`` names the size that all values must be below, for arrays of indices; ``low`` is the smallest value.
     """
@@ -45,8 +45,9 @@ class Array:
     finite: bool = True
 
     def check(self, value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, np.ndarray) or value.dtype.name not in self.dtypes:
-            raise _BadValueError(f"must be an array of {' or '.join(self.dtypes)}")
+        if not isinstance(value, np.ndarray) or (self.dtypes and value.dtype.name not in self.dtypes):
+            wanted = " or ".join(self.dtypes).replace("object", "texts")
+            raise _BadValueError(f"must be an array of {wanted or 'any type'}")
         _agree(value.shape, self.sizes, sizes)
         if value.size == 0:
             return
@@ -78,30 +79,6 @@ class Matrix:
             raise _BadValueError(f"must be a sparse matrix of {' or '.join(self.dtypes)}")
         _agree(value.shape, self.sizes, sizes)
         _require_finite(value.data)
-
-
-@dataclass(frozen=True)
-class Names:
-    """An array of texts."""
-
-    sizes: tuple[str, ...]
-
-    def check(self, value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, np.ndarray) or value.dtype != object:
-            raise _BadValueError("must be an array of texts")
-        _agree(value.shape, self.sizes, sizes)
-
-
-@dataclass(frozen=True)
-class Vector:
-    """An array of one dimension and any type: names, or the classes of a one-dimensional target."""
-
-    size: str
-
-    def check(self, value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, np.ndarray):
-            raise _BadValueError("must be an array")
-        _agree(value.shape, (self.size,), sizes)
 
 
 @dataclass(frozen=True)
@@ -182,35 +159,20 @@ class DecoderStage(Stage):
 
 
 @dataclass(frozen=True)
-class Text:
-    """A text."""
+class Rule:
+    """A value that passes a test; ``wanted`` says what it must be."""
+
+    passes: Callable[[Any], bool]
+    wanted: str
 
     def check(self, value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, str):
-            raise _BadValueError("must be a text")
-
-
-@dataclass(frozen=True)
-class Vectorizer:
-    """What turns texts into features."""
-
-    def check(self, value: Any, sizes: Sizes) -> None:
-        if not hasattr(value, "transform") or not hasattr(value, "get_feature_names_out"):
-            raise _BadValueError("must be a vectorizer")
-
-
-@dataclass(frozen=True)
-class Unfitted:
-    """A parameter that is a stage to be fitted, or None."""
-
-    def check(self, value: Any, sizes: Sizes) -> None:
-        if value is not None and (isinstance(value, type) or not hasattr(value, "get_params")):
-            raise _BadValueError("must be a stage of the model")
+        if not self.passes(value):
+            raise _BadValueError(f"must be {self.wanted}")
 
 
 @dataclass(frozen=True)
 class Optional:
-    """What may also be None."""
+    """A value that may also be None."""
 
     spec: Any
 
@@ -330,7 +292,17 @@ def _a(*sizes: str, **options: Any) -> Array:
     return Array(sizes, **options)
 
 
+def _is_stage_or_none(value: Any) -> bool:
+    return value is None or (hasattr(value, "get_params") and not isinstance(value, type))
+
+
+def _is_vectorizer(value: Any) -> bool:
+    return hasattr(value, "transform") and hasattr(value, "get_feature_names_out")
+
+
 _INDEX = ("int32", "int64")
+_TEXTS = ("object",)
+_UNFITTED = Rule(_is_stage_or_none, "a stage of the model, or None")
 _COUNT = Number(0, LARGEST, whole=True)
 _SHARE = Number(0, 1)
 _FLAG = OneOf((True, False))
@@ -340,25 +312,25 @@ _DECODERS = ("NeighborDecoder", "FeatureNeighborDecoder", "JointNeighborDecoder"
 _EMBEDDING = {"components_": Matrix(("labels", "latent"), ("float32", "float64"), dense=True)}
 _VOTES = {"Y_": Matrix(("rows", "labels")), "prior_": Matrix(("1", "labels"), dense=True)}
 _CLASSIFIER = {
-    "label_names_": Vector("labels"),
+    "label_names_": _a("labels", dtypes=()),
     "label_counts_": _a("labels", dtypes=_INDEX, low=0),
-    "target_kind_": Text(),
+    "target_kind_": Rule(lambda value: isinstance(value, str), "a text"),
     "n_samples_": _COUNT,
     "n_features_in_": Size("features"),
     "n_dense_": Size("dense"),
-    "feature_names_in_": Names(("features",)),
-    "feature_names_": Optional(Names(("features",))),
+    "feature_names_in_": _a("features", dtypes=_TEXTS),
+    "feature_names_": Optional(_a("features", dtypes=_TEXTS)),
     "feature_idf_": _a("features"),
-    "vectorizer_": Optional(Vectorizer()),
+    "vectorizer_": Optional(Rule(_is_vectorizer, "a vectorizer")),
     "vocabulary_": Optional(Stage(("Vocabulary",))),
-    "label_ids_": Optional(Names(("labels",))),
+    "label_ids_": Optional(_a("labels", dtypes=_TEXTS)),
     "label_targets_": Optional(_a("labels", dtypes=_INDEX, low=-1, below="labels")),
     "name_rates_": Optional(_a("named", low=0)),
     "mean_name_rate_": Number(0, LARGEST),
     "calibration_": Optional(Stage(("ScoreCalibration",))),
 }
 _STAGED = _CLASSIFIER | {
-    **dict.fromkeys(("embedding", "mapping", "decoder", "ranker", "reranker"), Unfitted()),
+    **dict.fromkeys(("embedding", "mapping", "decoder", "ranker", "reranker"), _UNFITTED),
     "normalize": _FLAG,
     "feature_means_": Optional(_a("features")),
     "feature_scales_": Optional(_a("features")),
@@ -377,7 +349,7 @@ _STAGED = _CLASSIFIER | {
     "reranker_": Optional(Stage(("TreeReranker",))),
     "training_features_": Matrix(("rows", "features"), ("float32", "float64"), dense=True),
     "training_labels_": Matrix(("rows", "labels")),
-    "training_excerpts_": Names(("excerpts",)),
+    "training_excerpts_": _a("excerpts", dtypes=_TEXTS),
 }
 _MAPPING = {
     "coef_": _a("features", "latent"),
@@ -432,8 +404,8 @@ TABLE: dict[str, dict[str, Any]] = {
     },
     "LinearReadout": {"B_": _a("latent", "labels")},
     "BlendDecoder": {
-        "neighbors": Unfitted(),
-        "readout": Unfitted(),
+        "neighbors": _UNFITTED,
+        "readout": _UNFITTED,
         "neighbors_": Stage(_DECODERS, _ROWS),
         "readout_": Stage(_DECODERS, _ROWS),
         "weight_": _SHARE,

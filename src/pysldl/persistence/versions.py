@@ -18,7 +18,14 @@ from typing import Any, BinaryIO, TypeVar
 from pysldl._utils.files import is_leftover, open_atomic, open_regular, sync_folder
 from pysldl._utils.locks import file_lock
 from pysldl.exceptions import DataError, ModelFormatError
-from pysldl.persistence.manifest import FORMAT_NAME, FORMAT_VERSION, MANIFEST, REQUIRED_LIBRARY, check_format
+from pysldl.persistence.manifest import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    MANIFEST,
+    REQUIRED_LIBRARY,
+    check_format,
+    read_json_object,
+)
 
 POINTER = "current.json"
 VERSIONS = "versions"
@@ -306,17 +313,7 @@ def _write_pointer(path: Path, name: str) -> None:
 
 def _read_pointer(path: Path) -> str:
     """Return the name of the version that is current."""
-    try:
-        with open_regular(path) as stream:
-            content = stream.read(MOST_POINTER_BYTES)
-    except OSError as error:
-        raise ModelFormatError(f"{path}: cannot be read: {error.strerror}.") from error
-    try:
-        raw = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ModelFormatError(f"{path}: is not valid JSON, so the model is damaged ({error}).") from error
-    if not isinstance(raw, dict) or raw.get("format") != FORMAT_NAME:
-        raise ModelFormatError(f"{path}: is not the pointer of a pysldl model.")
+    raw, content = read_json_object(path, MOST_POINTER_BYTES, "pointer")
     check_format(path.parent, raw)
     name = raw.get("current")
     # Every byte must be as it was written, so that no damage goes unseen.

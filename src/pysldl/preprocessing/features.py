@@ -15,13 +15,9 @@ MOSTLY = 0.5
 
 
 def canonical_rows(X: Any) -> Any:
-    """Return sparse rows with ascending columns, entries of the same column added up; others are returned as they are.
+    """Sort the columns of each sparse row and add up duplicate entries; dense rows are returned unchanged.
 
-    The arrays of the caller are not changed, and may be read-only.
-
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n_rows, n_features)
+    The caller's arrays are not modified and may be read-only.
 
     Examples
     --------
@@ -61,13 +57,9 @@ def standardized(X: Any, means: NDArray[Any], scales: NDArray[Any] | None) -> ND
 
 
 def as_dense_rows(dense: Any, n_rows: int) -> NDArray[np.float32]:
-    """Vectors in every form people have them as an array of shape (n_rows, n_dense), float32.
+    """Convert dense vectors (array, frame of numbers, or column of vectors) to float32, (n_rows, n_dense).
 
-    Parameters
-    ----------
-    dense : array-like of shape (n_rows, n_dense), frame of numbers, or column of vectors
-    n_rows : int
-        Rows that there must be.
+    Raises a ``DataError`` if there are not exactly ``n_rows`` rows.
 
     Examples
     --------
@@ -107,17 +99,10 @@ def require_dense(dense: Any, n_rows: int, n_dense: int) -> NDArray[np.float32]:
 
 
 def append_dense(X: Any, dense: NDArray[np.float32]) -> Any:
-    """Features with vectors as their last columns, each of the two parts with rows of length 1.
+    """Append dense vectors to the features as their last columns; both parts are scaled to rows of length 1.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_rows, n_features)
-    dense : ndarray of shape (n_rows, n_dense), float32
-
-    Returns
-    -------
-    ndarray or csr_array of shape (n_rows, n_features + n_dense)
-        In the form and precision of ``X``. In CSR a vector takes eight bytes a number, 12 in double precision.
+    The result has the form (dense or CSR) and precision of ``X`` and the shape (n_rows, n_features + n_dense). In CSR a
+    vector takes eight bytes per number, twelve in double precision.
     """
     vectors = unit_vectors(dense).astype(X.dtype, copy=False)
     if not sparse.issparse(X):

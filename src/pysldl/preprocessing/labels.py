@@ -26,15 +26,11 @@ TargetKind = Literal["indicator", "names", "classes"]
 
 @dataclass(frozen=True)
 class EncodedLabels:
-    """Labels of the rows of a training set.
+    """Labels of a training set.
 
-    Attributes
-    ----------
-    Y : csr_array of shape (n_samples, n_labels), float32, every stored value 1
-    names : ndarray of shape (n_labels,)
-        What each column is called; the classes themselves where every row has exactly one.
-    kind : {"indicator", "names", "classes"}
-        The form they came in, so that predictions can be given back in the same form.
+    ``Y`` is a CSR indicator of shape (n_samples, n_labels) in which every stored value is 1. ``names`` are the names of
+    its columns, or the classes themselves if every row has exactly one. ``kind`` ("indicator", "names" or "classes") is
+    the form in which they came, so that predictions can be returned in the same form.
     """
 
     Y: sparse.csr_array
@@ -86,14 +82,9 @@ def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLa
 
 
 def as_indicator(Y: Any, name: str = "Y") -> sparse.csr_array:
-    """``Y`` as a float32 CSR array whose stored entries are exactly the positives; it is not modified.
+    """Convert zeros and ones to a float32 CSR array that stores only the ones; ``Y`` is not modified.
 
-    Parameters
-    ----------
-    Y : array-like or sparse of shape (n_samples, n_labels)
-        Zeros and ones.
-    name : str
-        What the caller calls it, for the error message.
+    ``name`` is what error messages call the argument.
     """
     if not sparse.issparse(Y):
         Y = _as_array(Y, name)
@@ -141,12 +132,9 @@ def indicator_of_names(rows: Iterable[Iterable[str]], names: NDArray[Any]) -> sp
 
 
 def name_array(names: Any) -> NDArray[np.object_]:
-    """Return an array of Python's own texts; in one of a fixed width, every name would take the space of the longest.
+    """Convert names, or numbers used as names, to an array of Python strings.
 
-    Parameters
-    ----------
-    names : array-like
-        Names, or numbers to be used as names.
+    In an array of fixed width every name would take the space of the longest.
 
     Examples
     --------
@@ -222,11 +210,9 @@ def check_label_names(names: Sequence[str] | NDArray[Any], n_labels: int | None 
 
 
 def as_classes(values: Any) -> NDArray[Any]:
-    """One class per row, (n_samples,); missing classes, and texts that may hold several labels, are errors.
+    """Check labels that are one class per row, (n_samples,) or (n_samples, 1), and return them as a vector.
 
-    Parameters
-    ----------
-    values : array-like of shape (n_samples,) or (n_samples, 1)
+    Missing classes, and texts that may hold several labels, are errors.
     """
     flat = np.asarray(values).ravel()
     if flat.dtype.kind == "f" and not np.isfinite(flat).all():
@@ -267,12 +253,10 @@ def _encode_classes(values: NDArray[Any]) -> EncodedLabels:
 
 
 def as_rows_of_names(Y: Any) -> list[list[str]] | None:
-    """``Y`` as one list of label names per row; None where it is an indicator or holds one class per row.
+    """Convert ``Y`` to one list of label names per row; None if it is an indicator or holds one class per row.
 
-    Parameters
-    ----------
-    Y : list, object array or Series of collections of str, or an array or frame with one column of them
-        A row that is missing, a name that is not text, and rows of numbers in a column of a frame are errors.
+    It may be a list, object array or Series of collections of strings, or an array or frame with one such column. A
+    missing row, a name that is not text, and rows of numbers in a column of a frame are errors.
 
     Examples
     --------

@@ -9,12 +9,10 @@ SHORTEST_NAME = 3  # letters; shorter ones are mostly something else
 
 
 class NameMatcher:
-    """Finds names in texts: as whole words, whatever their case.
+    """Find names in texts as whole words, ignoring case.
 
-    Parameters
-    ----------
-    names : iterable of (str, int)
-        Names and the number of what they name; one thing may have several names, and one name several things.
+    ``names`` are pairs of a name and the number of the thing it stands for. A thing may have several names, and a name
+    may stand for several things.
 
     Examples
     --------

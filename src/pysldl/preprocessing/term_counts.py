@@ -15,15 +15,9 @@ from pysldl.preprocessing.labels import name_array
 
 
 class TermCounts(NamedTuple):
-    """How often terms occur.
+    """Number of texts, and for each term the texts that contain it and how often it occurs in all of them.
 
-    Attributes
-    ----------
-    n_texts : int
-    texts : Counter
-        Texts that have each term.
-    total : Counter
-        Occurrences of each term; kept where a vectorizer limits the number of its features.
+    ``total`` is only counted if a vectorizer limits the number of its features.
     """
 
     n_texts: int
@@ -32,15 +26,7 @@ class TermCounts(NamedTuple):
 
 
 class CountedTexts(NamedTuple):
-    """Texts as counts of their terms.
-
-    Attributes
-    ----------
-    terms : ndarray of shape (n_terms,)
-        Those of these texts, sorted.
-    counts : csr_array of shape (n_texts, n_terms)
-        How often each text has each term; columns ascend within a row.
-    """
+    """Texts as counts: their sorted terms, and a CSR matrix (n_texts, n_terms) whose columns ascend in each row."""
 
     terms: NDArray[Any]
     counts: sparse.csr_array
@@ -94,16 +80,10 @@ def counts_of_terms(vectorizer: Any, counted: CountedTexts) -> TermCounts:
 
 
 def weighted_counts(vectorizer: Any, counts: sparse.csr_array, idf: NDArray[Any] | None) -> sparse.csr_array:
-    """What ``transform`` of the fitted vectorizer makes of texts with these counts, bit for bit.
+    """Compute from counts, bit for bit, what ``transform`` of the fitted vectorizer returns for the texts.
 
-    Parameters
-    ----------
-    vectorizer : CountVectorizer or TfidfVectorizer
-        Its parameters count; it need not be fitted.
-    counts : csr_array of shape (n_texts, n_terms)
-        By the columns of the fitted vectorizer, which ascend within a row.
-    idf : ndarray of shape (n_terms,) or None
-        As :func:`vocabulary_of_counts` returns it.
+    Only the parameters of the vectorizer are used; it need not be fitted. ``counts``, of shape (n_texts, n_terms), has
+    the columns of the fitted vectorizer, and ``idf`` is what :func:`vocabulary_of_counts` returns.
     """
     values = counts.astype(vectorizer.dtype)
     if not hasattr(vectorizer, "sublinear_tf"):
@@ -129,18 +109,9 @@ def merge_term_counts(parts: Iterable[TermCounts]) -> TermCounts:
 
 
 def vocabulary_of_counts(vectorizer: Any, counts: TermCounts) -> tuple[list[str], NDArray[np.float64] | None]:
-    """Terms in the order of their columns, and their idf weights, as scikit-learn's ``fit`` to all texts finds them.
+    """Return the terms in column order and their idf weights, as scikit-learn's ``fit`` to all texts finds them.
 
-    Parameters
-    ----------
-    vectorizer : CountVectorizer or TfidfVectorizer
-    counts : TermCounts
-
-    Returns
-    -------
-    terms : list of str
-    idf : ndarray of shape (n_terms,) or None
-        None where the vectorizer has no such weights.
+    The weights are None if the vectorizer has none.
     """
     given = vectorizer.vocabulary
     terms = _limited(vectorizer, counts) if given is None else _given_terms(given)

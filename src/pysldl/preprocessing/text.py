@@ -11,12 +11,10 @@ FIRST_ROWS = 100  # of a frame, which tell the columns of text from those of num
 
 
 def as_texts(X: Any) -> list[str] | None:
-    """``X`` as a list of texts; None where it is a matrix of features.
+    """Convert ``X`` to a list of texts; None if it is a matrix of features.
 
-    Parameters
-    ----------
-    X : list, tuple, array or Series of str, or an array or frame with one column of str
-        A frame of several columns with text among them is refused, as is a bare string and a text that is missing.
+    Texts may be a list, tuple, array or Series of strings, or an array or frame with one such column. A bare string, a
+    missing text, and a frame with text among several columns are errors.
 
     Examples
     --------
@@ -48,12 +46,9 @@ def as_texts(X: Any) -> list[str] | None:
 
 
 def default_vectorizer(**settings: Any) -> Any:
-    """Make the vectorizer for texts where the user gave none: TF-IDF with ``1 + log(count)``.
+    """Make the vectorizer for texts if the user gave none: TF-IDF with ``1 + log(count)``.
 
-    Parameters
-    ----------
-    **settings
-        Further parameters of scikit-learn's ``TfidfVectorizer``.
+    ``settings`` are further parameters of scikit-learn's ``TfidfVectorizer``.
 
     Examples
     --------

@@ -28,21 +28,11 @@ CLEARLY = 1.03  # what has more features must be better by this factor, for it m
 
 
 def choose_vectorizer(texts: Sequence[str], Y: sparse.csr_array) -> Any:
-    """The vectorizer whose features find the labels of held-out training rows best by votes of similar rows.
+    """Choose the unfitted vectorizer whose features best find the labels of held-out training rows by voting.
 
-    At most 4,000 texts, and 400,000 characters, are looked at, whatever the number of texts: a fourth of them ask, the
-    others vote. Pairs of words and groups of 3 to 5 characters, which suit languages with many forms of a word, are
-    limited to the 200,000 most frequent that are in two texts or more. The same texts always give the same choice.
-
-    Parameters
-    ----------
-    texts : sequence of str of length n_samples
-    Y : csr_array of shape (n_samples, n_labels)
-
-    Returns
-    -------
-    TfidfVectorizer
-        Not fitted.
+    At most 4,000 texts and 400,000 characters are used, however many texts there are: a quarter of them are queries,
+    the others vote. Word pairs, and groups of 3 to 5 characters, which suit languages with many word forms, are limited
+    to the 200,000 most frequent that occur in at least two texts. The same texts always give the same choice.
 
     Examples
     --------

@@ -1,15 +1,15 @@
 """AdaBoost.C2: one boosting path for each label, and in every round a classifier chain over all of them."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 
+from pysldl._utils.constraints import Count, Positive
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
@@ -17,7 +17,7 @@ from pysldl.backend.threads import single_threaded_blas
 from pysldl.baselines.adaboost_c2.kernel_ridge_chain import KernelRidgeChain, KernelSystem
 from pysldl.baselines.adaboost_c2.linear_chain import LinearChain
 from pysldl.baselines.adaboost_c2.svm_chain import SVMChain, scale_gamma
-from pysldl.baselines.base import AT_LEAST_ONE, POSITIVE, Constraints, NormalizingBaseline
+from pysldl.baselines.base import NormalizingBaseline
 
 SMALLEST_ERROR = 1e-10
 BLOCK_BYTES = 256 << 20
@@ -90,20 +90,11 @@ class AdaBoostC2(NormalizingBaseline):
     array([0, 1, 0, 1])
     """
 
-    n_rounds: int = 10
-    delta: float = 0.01
+    n_rounds: Count = 10
+    delta: Positive = 0.01
     learner: Literal["kernel_ridge", "ridge", "logistic", "svc"] = "kernel_ridge"
-    C: float = 1.0
+    C: Positive = 1.0
     variant: Literal["paper", "official"] = "paper"
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **NormalizingBaseline._parameter_constraints,
-        "n_rounds": [AT_LEAST_ONE],
-        "delta": [POSITIVE],
-        "learner": [StrOptions({"kernel_ridge", "ridge", "logistic", "svc"})],
-        "C": [POSITIVE],
-        "variant": [StrOptions({"paper", "official"})],
-    }
 
     _saved_state = (*NormalizingBaseline._saved_state, "rounds_", "vote_weights_", "always_", "kernel_rows_", "gamma_")
 
@@ -210,24 +201,13 @@ class AdaBoostC2(NormalizingBaseline):
 def boost(
     weights: NDArray[np.float32], wrong: NDArray[np.bool_], *, reversed_update: bool = False
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float32]]:
-    """One AdaBoost step for every learner of a round.
+    """Do one AdaBoost step for every learner of a round; returns errors, alphas and new weights.
 
     ``error = sum of the weights of wrong rows``, ``alpha = ln((1 - error)/error)/2``, and the new weights are
     proportional to ``weights * exp(alpha)`` for wrong rows and ``weights * exp(-alpha)`` for the others. A learner no
-    better than chance has alpha 0 and leaves the weights as they are.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_samples, n_learners)
-        Each column sums to 1.
-    wrong : ndarray of shape (n_samples, n_learners), bool
-    reversed_update : bool
-        Change the weights the other way round, as the authors' code does.
-
-    Returns
-    -------
-    errors, alphas : ndarrays of shape (n_learners,)
-    new_weights : ndarray of shape (n_samples, n_learners), float32
+    better than chance has alpha 0 and leaves the weights as they are. Both arrays have the shape (n_samples,
+    n_learners), and each column of weights sums to 1. ``reversed_update`` changes the weights the other way round, as
+    the authors' code does.
     """
     errors = (weights * wrong).sum(axis=0, dtype=np.float64)
     bounded = np.clip(errors, SMALLEST_ERROR, 0.5)

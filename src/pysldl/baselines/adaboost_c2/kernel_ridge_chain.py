@@ -21,14 +21,7 @@ Matrix = NDArray[np.float32]
 
 @dataclass
 class KernelSystem:
-    """The kernel of the training rows, and what all rounds need of it.
-
-    Parameters
-    ----------
-    kernel : ndarray of shape (n_samples, n_samples), float32
-    C : float
-        Weight of the loss against the penalty.
-    """
+    """The kernel of the training rows (n_samples, n_samples), and what all rounds need of it."""
 
     kernel: Matrix
     C: float
@@ -59,19 +52,14 @@ class KernelSystem:
 
 
 class KernelRidgeChain(LinearChain):
-    """A weighted kernel ridge regression a label, on the features and, linearly, on the labels before it in the chain.
+    """A weighted kernel ridge regression per label, on the features and, linearly, on earlier labels of the chain.
 
     The fast relative of :class:`~pysldl.baselines.adaboost_c2.svm_chain.SVMChain`: one kernel serves all labels and
     rounds, and all labels of a round are solved for together. Like a support vector machine, and unlike a linear
     learner, it can follow the few rows that boosting makes heavy. It regresses on 1 and -1; coefficients are stored for
-    0 and 1, so that everything else is as in :class:`LinearChain`, with rows of the kernel in the place of features.
-    Sigmoids of later rounds are fitted to the values that rows would have if they were left out, since those of the
-    training rows themselves separate nearly perfectly.
-
-    Parameters
-    ----------
-    C : float
-        Weight of the loss against the penalty, for weights that sum to the number of rows.
+    0 and 1, so that everything else is as in :class:`LinearChain`, with rows of the kernel in place of features.
+    Sigmoids of later rounds are fitted to leave-one-out values, since those of the training rows themselves separate
+    nearly perfectly.
     """
 
     def __init__(self, C: float = 1.0) -> None:
@@ -116,22 +104,9 @@ def solve_equal(
 
     With the factor ``L Lᵀ = K + I/C`` the part of a label that is not K is a ridge regression on ``L⁻¹ [1, B_k]``, and
     those of all labels share one Cholesky factor, since the factor of a leading block is the leading block of the
-    factor. Exact; all rows weigh the same. It also leaves ``system.left_out``.
-
-    Parameters
-    ----------
-    system : KernelSystem
-    before : ndarray of shape (n_samples, n_chained), float32
-        Labels of the rows in the order of the chain.
-    targets : ndarray of shape (n_samples, n_problems), float32
-    seen : ndarray of shape (n_problems,)
-        How many labels come before each.
-    weights
-        Ignored.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_problems), float32
+    factor. Exact; all rows weigh the same. ``before`` (n_samples, n_chained) are the labels in chain order, of which
+    problem k sees the first ``seen_k``; ``targets`` and the result are (n_samples, n_problems). ``weights`` are
+    ignored. Also sets ``system.left_out``.
     """
     n_samples = system.shape[0]
     matrix = system.kernel.copy()
@@ -164,17 +139,11 @@ def solve_weighted(
     tol: float = 1e-2,
     max_iter: int = 100,
 ) -> Matrix:
-    """Dual coefficients ``(K_k + W_k⁻¹/C)⁻¹ t_k``, each problem with weights of its own; see :func:`solve_equal`.
+    """Dual coefficients ``(K_k + W_k⁻¹/C)⁻¹ t_k``, each problem with its own weights; see :func:`solve_equal`.
 
-    Conjugate gradients for ``S K_k S + I/C`` with ``S = W_k^½``, some problems at once. The preconditioner takes K for
-    its largest directions and a diagonal; what is left of K after those is small beside the diagonal.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_samples, n_problems), float32
-    tol : float
-        Residual, relative to the right-hand side, at which to stop.
-    max_iter : int
+    Conjugate gradients for ``S K_k S + I/C`` with ``S = W_k^½``, several problems at once, until the residual relative
+    to the right-hand side is below ``tol``. The preconditioner takes K for its largest directions and a diagonal; what
+    is left of K after those is small compared with the diagonal.
     """
     n_samples = system.shape[0]
     largest = system.largest

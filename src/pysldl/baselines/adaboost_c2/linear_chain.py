@@ -23,27 +23,15 @@ Matrix = NDArray[np.float64]
 class LinearChain(BaseEstimator):
     """A weighted linear learner per label, on the features and on the labels that come before it in the chain.
 
-    Learners of later rounds see rows so weighted that their own idea of a label's share in the data is worth nothing,
-    and labels are compared with each other. Their values become probabilities by sigmoids that are fitted to the
-    training rows without weights, as those of the authors' support vector machines are. Where all rows weigh the same,
-    the learners' own probabilities are kept.
+    Learners of later rounds see such weighted rows that their own estimate of a label's frequency is useless, and
+    labels are compared with each other. Their values become probabilities by sigmoids fitted to the unweighted training
+    rows, as those of the authors' support vector machines are. If all rows weigh the same, the learners' own
+    probabilities are kept. ``C`` is the weight of the loss against the L2 penalty, for weights that sum to the number
+    of rows.
 
-    Parameters
-    ----------
-    learner : {"ridge", "logistic"}
-    C : float
-        Weight of the loss against the L2 penalty, for weights that sum to the number of rows.
-
-    Attributes
-    ----------
-    labels_ : ndarray of shape (n_learners,)
-        Labels that have a learner in this round, in the order of the chain.
-    coef_ : ndarray of shape (n_features, n_learners), float32
-    chain_coef_ : ndarray of shape (n_labels, n_learners), float32
-        Zero for labels that do not come before.
-    intercept_ : ndarray of shape (n_learners,), float32
-    slope_, offset_ : ndarrays of shape (n_learners,), or None
-        Of the sigmoids.
+    ``labels_`` have a learner in this round, in chain order. ``coef_`` (n_features, n_learners) and ``chain_coef_``
+    (n_labels, n_learners), zero for labels that do not come before, are the weights; ``slope_`` and ``offset_`` those
+    of the sigmoids, or None.
     """
 
     learner: Literal["ridge", "logistic"] = "ridge"
@@ -61,15 +49,8 @@ class LinearChain(BaseEstimator):
     ) -> Self:
         """Fit a learner for each of ``labels``, which are part of ``chain`` and in its order.
 
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n_samples, n_features)
-        Y : csr_array of shape (n_samples, n_labels)
-        chain : ndarray of shape (n_chained,)
-            Labels; none may be carried by no row or by all.
-        labels : ndarray of shape (n_learners,)
-        weights : ndarray of shape (n_samples, n_learners)
-            Weights of the rows for every learner; each column sums to 1.
+        No label of the chain may be carried by no row or by all. ``weights`` (n_samples, n_learners) are the row
+        weights of each learner; each column sums to 1.
         """
         n_samples, n_features = X.shape
         self.labels_ = labels
@@ -136,24 +117,10 @@ def solve_chain(
 ) -> Matrix:
     """Minimize ``sum_i weights_ik (A_i w_k - targets_ik)² + alpha ‖w_k‖²`` over the first ``seen_k`` entries of w_k.
 
-    Conjugate gradients for all problems at once. One Cholesky factor serves them all as preconditioner: the problems
-    differ in their rows' weights, but the columns each may see are always the first ones, and the factor of a leading
-    block is the leading block of the factor. In the first round, where all weights are 1, one step is the solution.
-
-    Parameters
-    ----------
-    A : ndarray or csr_array of shape (n_samples, n_columns)
-    targets : ndarray of shape (n_samples, n_problems)
-    weights : ndarray of shape (n_samples, n_problems)
-    seen : ndarray of shape (n_problems,)
-    alpha : float
-    tol : float
-        Residual, relative to the right-hand side, at which to stop.
-    max_iter : int
-
-    Returns
-    -------
-    ndarray of shape (n_columns, n_problems)
+    Conjugate gradients for all problems at once, until the residual relative to the right-hand side is below ``tol``.
+    One Cholesky factor serves them all as preconditioner: the problems differ in their row weights, but the columns
+    each may see are always the first ones, and the factor of a leading block is the leading block of the factor. In the
+    first round, where all weights are 1, one step is the solution. Returns W of shape (n_columns, n_problems).
     """
     n_samples, n_columns = A.shape
     gram = as_dense(A.T @ A)
@@ -192,19 +159,11 @@ class _RidgeProblems:
 def conjugate_gradients(
     times: Callable[[Any], Any], precondition: Callable[[Any], Any], right: NDArray[Any], tol: float, max_iter: int
 ) -> NDArray[Any]:
-    """Solve one linear system for every column of ``right``, of shape (n_unknowns, n_problems), by its own matrix.
+    """Solve one linear system for every column of ``right`` (n_unknowns, n_problems), each with its own matrix.
 
     The solver of :mod:`pysldl.mapping` shares one matrix among all columns and scales by a diagonal; here both the
-    matrix and the preconditioner differ from column to column.
-
-    Parameters
-    ----------
-    times, precondition : callable
-        The product with the matrices, and with approximate inverses of them, column by column.
-    right : ndarray of shape (n_unknowns, n_problems)
-    tol : float
-        Residual, relative to the right-hand side, at which to stop.
-    max_iter : int
+    matrix and the preconditioner differ from column to column. ``times`` and ``precondition`` multiply by the matrices
+    and by approximate inverses of them, column by column.
     """
     solution, residual = np.zeros_like(right), right.copy()
     target = tol**2 * np.einsum("ij,ij->j", right, right)

@@ -24,24 +24,11 @@ class SVMChain(BaseEstimator):
 
     Squared distances only grow along the chain, by one label at a time, so the kernel of every learner comes from the
     distances of the one before it. Decision values become probabilities by a sigmoid, fitted to those of five-fold
-    cross-validation (Platt).
+    cross-validation (Platt). ``C`` is the cost of the SVM, for weights that sum to the number of rows.
 
-    Parameters
-    ----------
-    C : float
-        Cost of the SVM, for weights that sum to the number of rows.
-
-    Attributes
-    ----------
-    labels_, chain_ : ndarrays of int
-        Labels that have a learner in this round, and the whole chain.
-    dual_coef_ : csr_array of shape (n_learners, n_samples)
-        Coefficients of the support vectors.
-    intercept_, gamma_, slope_, offset_ : ndarrays of shape (n_learners,)
-        Of the decision values, the kernel and the sigmoid.
-    X_ : ndarray or csr_array of shape (n_samples, n_features)
-    Y_ : csr_array of shape (n_samples, n_labels)
-        The training rows, of which the support vectors are a part; every round refers to the same.
+    ``labels_`` have a learner in this round, ``chain_`` is the whole chain. ``dual_coef_`` (n_learners, n_samples) are
+    the coefficients of the support vectors among the training rows ``X_`` and ``Y_``, which all rounds share;
+    ``intercept_``, ``gamma_``, ``slope_`` and ``offset_`` belong to decision values, kernel and sigmoid.
     """
 
     C: float = 1.0

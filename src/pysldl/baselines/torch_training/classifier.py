@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -13,31 +13,25 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from pysldl._utils.constraints import Count, NotNegative, Positive, Share
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl.backend.device import find_device
 from pysldl.backend.threads import single_threaded_torch
 from pysldl.backend.topk import top_k
-from pysldl.baselines.base import (
-    AT_LEAST_ONE,
-    CALIBRATION_ROWS,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SHARE,
-    BaselineClassifier,
-    Constraints,
-)
+from pysldl.baselines.base import CALIBRATION_ROWS, BaselineClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.loop import AdaptiveClipping, Clipping, Objective, TrainingLoop, TrainingResult
 from pysldl.baselines.torch_training.scoring import SCORERS, score_in_blocks
 from pysldl.estimator.calibration import LABELS_PER_ROW, ScoreCalibration
 
 OptimizerName = Literal["adam", "adamw", "amsgrad", "sgd"]
-Clip = float | Literal["adaptive"] | None
+Clip = Positive | Literal["adaptive"] | None
+BatchSize = Annotated[int, Interval(Integral, 2, None, closed="left")]
 Scoring = Literal["AP", "P@1", "hamming"]
 
 
@@ -95,32 +89,16 @@ class TorchClassifier(BaselineClassifier):
 
     normalize: bool = True
     minmax: bool = False
-    epochs: int = 100
-    batch_size: int = 128
-    learning_rate: float = 1e-3
-    weight_decay: float = 0.0
+    epochs: Count = 100
+    batch_size: BatchSize = 128
+    learning_rate: Positive = 1e-3
+    weight_decay: NotNegative = 0.0
     optimizer: OptimizerName = "adam"
     clip: Clip = None
-    validation_fraction: float = 0.1
-    patience: int | None = 10
+    validation_fraction: Share = 0.1
+    patience: Count | None = 10
     scoring: Scoring = "P@1"
-    device: str = "cpu"
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **BaselineClassifier._parameter_constraints,
-        "normalize": ["boolean"],
-        "minmax": ["boolean"],
-        "epochs": [AT_LEAST_ONE],
-        "batch_size": [Interval(Integral, 2, None, closed="left")],
-        "learning_rate": [POSITIVE],
-        "weight_decay": [NOT_NEGATIVE],
-        "optimizer": [StrOptions({"adam", "adamw", "amsgrad", "sgd"})],
-        "clip": [POSITIVE, StrOptions({"adaptive"}), None],
-        "validation_fraction": [SHARE],
-        "patience": [AT_LEAST_ONE, None],
-        "scoring": [StrOptions(set(SCORERS))],
-        "device": [str],
-    }
+    device: Annotated[str, str] = "cpu"
 
     _saved_state = (
         *BaselineClassifier._saved_state,

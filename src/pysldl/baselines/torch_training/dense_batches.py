@@ -20,16 +20,7 @@ BOTH_ON_GPU = 4 << 30
 
 
 class DenseBatches:
-    """Rows of features and labels that reach the device as dense batches.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_rows, n_features)
-    Y : csr_array of shape (n_rows, n_labels), or None
-    scale : callable
-        Applied to every dense batch of features.
-    where : torch.device
-    """
+    """Rows of features and labels that reach the device as dense batches; ``scale`` is applied to each of features."""
 
     def __init__(
         self, X: Any, Y: sparse.csr_array | None, scale: Callable[[Tensor], Tensor], where: torch.device

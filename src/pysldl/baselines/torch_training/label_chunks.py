@@ -82,27 +82,17 @@ def sum_over_labels(
     chunk: int,
     half: bool = False,
 ) -> Tensor:
-    """The scalar ``sum(term(labels, *shared))`` over slices of ``chunk`` labels, in the memory of one slice a thread.
+    """Compute the scalar ``sum(term(labels, *shared))`` over slices of ``chunk`` labels, holding one slice per thread.
 
     The gradient of a slice is taken as soon as its term is known, and its intermediates are dropped: nothing is
-    computed twice, and what is kept are sums of gradients with the shapes of ``shared`` and ``parameters``. From those
-    that have a row for every label, ``term`` should take the rows of its slice by :func:`of_labels`.
+    computed twice, and what is kept are sums of gradients with the shapes of ``shared`` (what slices have in common,
+    such as the output of an encoder) and ``parameters`` (leaves that ``term`` uses itself). Gradients must reach other
+    tensors only through these. From those that have a row for every label, ``term`` should take the rows of its slice
+    by :func:`of_labels`.
 
     On a CPU as many slices as there are threads are computed at the same time, each on one thread, and their gradients
-    are added in the order of the slices: the sum does not depend on the number of threads.
-
-    Parameters
-    ----------
-    term : callable
-        ``term(labels, *shared)`` for a slice of the labels: a scalar. It must reach tensors that gradients flow
-        into only through ``shared`` or ``parameters``.
-    *shared : Tensor
-        What the slices have in common, such as the output of an encoder.
-    parameters : iterable of Tensor
-        Leaves that ``term`` uses itself.
-    n_labels, chunk : int
-    half : bool
-        Multiply matrices in half precision; weights, gradients of weights and the sum are in single precision.
+    are added in the order of the slices: the sum does not depend on the number of threads. With ``half``, matrices are
+    multiplied in half precision; weights, gradients of weights and the sum are in single precision.
     """
 
     def mixed(labels: slice, *shared: Tensor) -> Tensor:

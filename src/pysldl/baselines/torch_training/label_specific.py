@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Integral
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-from sklearn.utils._param_validation import Interval, StrOptions
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
+from pysldl._utils.constraints import Count, CountOrZero
 from pysldl._utils.docstrings import inherit_parameters
-from pysldl.baselines.base import AT_LEAST_ONE, Constraints
 from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import half_products, labels_at_once, require_half_products
@@ -42,18 +40,10 @@ class LabelSpecificClassifier(TorchClassifier):
     minmax: bool = True
     patience: int | None = 15
     scoring: Scoring = "AP"
-    decay_every: int | None = None
-    warmup: int = 0
-    label_chunk: int | None = None
+    decay_every: Count | None = None
+    warmup: CountOrZero = 0
+    label_chunk: Count | None = None
     half_precision: bool | Literal["auto"] = "auto"
-
-    _parameter_constraints: ClassVar[Constraints] = {
-        **TorchClassifier._parameter_constraints,
-        "decay_every": [AT_LEAST_ONE, None],
-        "warmup": [Interval(Integral, 0, None, closed="left")],
-        "label_chunk": [AT_LEAST_ONE, None],
-        "half_precision": ["boolean", StrOptions({"auto"})],
-    }
 
     _widest = 512
     """Numbers that the widest intermediate holds for one row and one label."""

@@ -22,18 +22,10 @@ def mlp(
     dropout: float = 0.0,
     linear_output: bool = False,
 ) -> nn.Sequential:
-    """Dense layers of the given widths, each followed by batch norm, an activation and dropout where asked for.
+    """Stack dense layers of the given widths, each followed by batch norm, an activation and dropout if asked for.
 
-    Parameters
-    ----------
-    widths : sequence of int
-        Of the input, the hidden layers and the output.
-    activation : {"relu", "leaky_relu"}
-        The leaky one has the slope 0.1 below zero.
-    batch_norm : bool
-    dropout : float
-    linear_output : bool
-        Leave the last layer without activation and dropout.
+    ``widths`` are those of the input, the hidden layers and the output. The leaky activation has the slope 0.1 below
+    zero. ``linear_output`` leaves the last layer without activation and dropout.
     """
     layers: list[nn.Module] = []
     for position, (n_in, n_out) in enumerate(pairwise(widths), start=2):

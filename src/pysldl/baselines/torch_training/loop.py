@@ -46,14 +46,9 @@ class AdaptiveClipping:
 
 
 class TrainingStep:
-    """One step of gradient descent on a batch, and the sum of the losses so far.
+    """One step of gradient descent on a batch, and the sum of the losses so far, each times the rows of its batch.
 
-    Attributes
-    ----------
-    total : Tensor
-        Sum of the losses, each times the rows of its batch. It stays on the device.
-    n_steps : int
-        Steps so far.
+    ``total`` stays on the device.
     """
 
     def __init__(self, objective: Objective, optimizer: Any, clip: Clipping | None) -> None:
@@ -115,16 +110,10 @@ def new_step(objective: Objective, optimizer: Any, clip: Clipping | None) -> Tra
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How a run ended.
+    """How a run ended: epochs completed, the epoch whose weights were kept, and why it stopped.
 
-    Attributes
-    ----------
-    n_epochs : int
-        Epochs that were completed.
-    best_epoch : int
-        Epoch whose weights were kept, from 1; 0 where the run was interrupted before its first epoch ended.
-    stopped : {"epochs", "patience", "interrupt"}
-        Why it ended.
+    ``best_epoch`` counts from 1 and is 0 if the run was interrupted before its first epoch ended. ``stopped`` is
+    "epochs", "patience" or "interrupt".
     """
 
     n_epochs: int
@@ -136,20 +125,9 @@ class TrainingResult:
 class TrainingLoop:
     """Minimize an objective and keep the weights of the best epoch.
 
-    Parameters
-    ----------
-    epochs : int
-    patience : int or None
-        Stop when the validation quality has not risen for so many epochs; None never does.
-    learning_rate : float
-        Named where training fails; the optimizer holds the one that is used.
-    patience_after : int
-        Steps before which no epoch counts as one without progress.
-    clip : callable, optional
-        Called with the parameters between the backward pass and the step.
-    progress : callable, optional
-    stage : str
-        What progress reports call this run.
+    Training stops when the validation quality has not risen for ``patience`` epochs, not counting those before
+    ``patience_after`` steps; None never stops. ``learning_rate`` is only named in errors, since the optimizer has it.
+    ``clip`` is called with the parameters between the backward pass and the step.
     """
 
     epochs: int
@@ -169,19 +147,11 @@ class TrainingLoop:
         schedule: Any = None,
         judge: Callable[[], tuple[float, ...]] | None = None,
     ) -> TrainingResult:
-        """Train ``network`` in place.
+        """Train ``network`` in place on the loss ``objective(x, y)`` of a batch.
 
-        Parameters
-        ----------
-        network, objective : nn.Module and callable
-            The loss of a batch ``(x, y)`` under the network.
-        batches : callable
-            Gives the batches of one epoch.
-        optimizer, schedule
-            A schedule is stepped after every epoch.
-        judge : callable, optional
-            Quality on validation rows, higher is better, compared as tuples. Without it the last weights are kept.
-            The network is in evaluation mode while it runs, and no gradients are recorded.
+        ``batches()`` gives the batches of one epoch, and ``schedule`` is stepped after every epoch. ``judge()`` is the
+        quality on validation rows, compared as tuples, higher is better; without it the last weights are kept. The
+        network is in evaluation mode while it runs, and no gradients are recorded.
         """
         step = new_step(objective, optimizer, self.clip)
         best: dict[str, Tensor] | None = None

@@ -31,23 +31,12 @@ def result_table(
     notes: Sequence[str] = (),
     ties: Literal["average", "min"] = "average",
 ) -> Table:
-    """Build a table of Tables III to X: data sets by methods, mean and deviation, average ranks below.
+    """Build one of Tables III to X: data sets by methods, mean and deviation, average ranks below.
 
     A method that was not run on a data set leaves its cell empty; ranks are then over a complete part
-    (:func:`~pysldl.experiments.stats.results.rankable_part`).
-
-    Parameters
-    ----------
-    rows : sequence of Summary
-        Rows of other metrics are ignored.
-    comparisons : iterable of Comparison
-        Of each method with SLDL: they decide what is underlined.
-    metric : str
-    methods : sequence of str, optional
-        The columns; those that no row has are left out. By default all, in the order of the rows.
-    notes : sequence of str
-    ties : {"average", "min"}
-        Rank of methods that tie: the mean of theirs, as in the tests and diagrams, or the smaller, as in the paper.
+    (:func:`~pysldl.experiments.stats.results.rankable_part`). ``comparisons`` with SLDL decide what is underlined.
+    ``methods`` are the columns, by default all in the order of the rows. Methods that tie get the mean of their ranks
+    (``ties="average"``), as in the tests and diagrams, or the smaller one (``"min"``), as in the paper.
     """
     rows = [row for row in rows if row.metric == metric and (methods is None or row.method in methods)]
     present = dict.fromkeys(row.method for row in rows)

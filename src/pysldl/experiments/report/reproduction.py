@@ -37,16 +37,11 @@ def write_outputs(
     absent: Sequence[str] = (),
     failures: Sequence[Failure] = (),
 ) -> tuple[list[Summary], list[Agreement]]:
-    """Write everything that is made from the records: results.csv, comparison.csv, tables, figures, times and the page.
+    """Write results.csv, comparison.csv, tables, figures, times and the page.
 
-    What depends on the clock or on the machine lies in ``timings`` and on the page. All other files are the same,
-    byte for byte, whenever the numbers are. The page also names data sets without a local copy (``absent``).
-
-    Returns
-    -------
-    summaries : list of Summary
-    found : list of Agreement
-        Measured beside published means.
+    What depends on the clock or on the machine is in ``timings`` and on the page. All other files are the same, byte
+    for byte, whenever the numbers are. The page also names data sets without a local copy (``absent``). Returns the
+    summaries and, for each, the measured beside the published mean.
     """
     measured = archive.measurements(selection, unseen, metrics)
     results.write_summaries(folder / "results.csv", measured.summaries)

@@ -29,18 +29,11 @@ class _Finished:
 def run_in_processes(
     work: Callable[[Item], Iterable[Any]], items: Iterable[Item], n_processes: int
 ) -> Iterator[tuple[Item, Any]]:
-    """Go through ``work(item)`` for every item and yield ``(item, event)`` for each of its events, as it comes.
+    """Run the generator ``work(item)`` for every item and yield ``(item, event)`` for each event as it comes.
 
-    With one process, everything happens in this one. A process that dies yields :class:`Died` for its item and is
-    replaced. When this process dies, the others end too.
-
-    Parameters
-    ----------
-    work : callable
-        A generator function of a module. An exception that escapes it ends its process.
-    items : iterable
-        Taken in their order.
-    n_processes : int
+    ``work`` is a function of a module; an exception that escapes it ends its process. With one process, everything
+    happens in this one. A process that dies yields :class:`Died` for its item and is replaced. When this process dies,
+    the others end too.
     """
     queue = deque(items)
     if n_processes == 1:

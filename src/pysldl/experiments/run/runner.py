@@ -97,22 +97,10 @@ def run_experiment(
 ) -> Run:
     """Run every method on every fold of every data set; what the folder ``out`` already holds is not run again.
 
-    Parameters
-    ----------
-    methods, sources, protocol
-        What to run.
-    out : Path
-        The results folder.
-    jobs : int
-        Processes. Each computes on one thread, so that results do not depend on their number.
-    device : str, optional
-        For methods that can use one, such as "cuda".
-    folds : sequence of int, optional
-        Run only these folds, counted from 0.
-    merge : sequence of Path
-        Results folders of the same settings: what is finished there and not here is copied.
-    on_plan, on_step : callable, optional
-        Called once with the relative cost of a fold of each data set, and whenever configurations are finished.
+    Each of the ``jobs`` processes computes on one thread, so that results do not depend on their number. ``device`` is
+    for methods that can use one, ``folds`` restricts the folds, and from the results folders in ``merge``, which must
+    have the same settings, finished work is copied. ``on_plan`` is called once with the relative cost of a fold of each
+    data set, ``on_step`` whenever configurations are finished.
     """
     if jobs < 1:
         raise DataError(f"jobs must be at least 1, but is {jobs}.")

@@ -39,22 +39,10 @@ def error_bound_terms(
     """Measure the terms of ``C(y, y_hat) <= b (E(z, z_tilde) - C^(1/2))^2 + b E(z, z_hat)^2`` over the test rows.
 
     The cost C is the number of labels in which two label sets differ, z_tilde is the training target nearest to the
-    code z_hat, and y_hat its labels. Predictions do not depend on the scale of the latent space, so distances are
-    measured in the scale that makes the embedding error least; the identity embedding then has none.
-
-    Parameters
-    ----------
-    Z, Z_test : ndarray or csr_array of shape (n_rows, n_components)
-        Targets of the training and of the test rows (Eq. 9).
-    Y, Y_test : csr_array of shape (n_rows, n_labels)
-        Their labels.
-    codes : ndarray of shape (n_test, n_components)
-        Predicted codes z_hat of the test rows.
-
-    Returns
-    -------
-    dict
-        ``embedding_error``, ``regression_error`` and ``b``, as in :class:`ErrorBoundTerms`.
+    predicted code z_hat (``codes``), and y_hat its labels. ``Z`` and ``Z_test`` are the targets (Eq. 9) of the training
+    and test rows. Predictions do not depend on the scale of the latent space, so distances are measured in the scale
+    that makes the embedding error least; the identity embedding then has none. Returns the fields of
+    :class:`ErrorBoundTerms`.
     """
     targets, truth = as_dense(Z, np.float32), as_dense(Z_test, np.float32)
     nearest = _nearest(codes, targets)

@@ -41,13 +41,10 @@ class Agreement:
 
 
 def read_published(path: Path) -> Published:
-    """Read the paper's tables.
+    """Read the paper's tables from a CSV file with the columns metric, dataset, method, mean and std.
 
-    Parameters
-    ----------
-    path : Path
-        CSV file with the columns metric, dataset, method, mean and std, or the folder that holds it as
-        ``results.csv``. Where ``ablation_p_at_5.csv`` (dataset, case, mean, std) lies beside it, that is read too.
+    ``path`` may also be the folder that holds it as ``results.csv``. If ``ablation_p_at_5.csv`` (dataset, case, mean,
+    std) is beside it, that is read, too.
     """
     results = path / "results.csv" if path.is_dir() else path
     ablation = results.parent / ABLATION_FILE
