@@ -7,7 +7,7 @@ from pysldl.backend.ranking_hinge import ranking_hinge
 from pysldl.embedding.divergence import (
     Gaussians,
     js_backward,
-    js_divergence,
+    js_of_all,
     kl_backward,
     kl_divergence,
     kl_of_all,
@@ -15,6 +15,10 @@ from pysldl.embedding.divergence import (
 )
 from pysldl.embedding.label_graph import rank_labels
 from pysldl.embedding.vector import squared_error
+
+
+def js_divergence(mu, log_var):
+    return js_of_all(Gaussians.of(mu, log_var))
 
 
 @pytest.fixture

@@ -217,19 +217,14 @@ def kl_of_pairs(mu: NDArray[np.floating], log_var: NDArray[np.floating], source:
     return found
 
 
-def js_divergence(mu: NDArray[np.floating], log_var: NDArray[np.floating]) -> Array:
+def js_of_all(g: Gaussians) -> Array:
     """Compute the Jensen-Shannon divergence of all pairs, the mixture replaced by the Gaussian of equal moments.
 
-    The mixture of two Gaussians is not Gaussian and its divergence has no closed form. With ``m = (v_i + v_j)/2 + (mu_i
-    - mu_j)²/4``, the mixture's variance, the two KL terms to that Gaussian collapse to ``sum_k (log m - (log v_i + log
-    v_j)/2)/2``: zero for equal Gaussians, and symmetric, which is what the ablation "without asymmetric correlation"
-    asks for.
+    The mixture of two Gaussians is not Gaussian and its divergence has no closed form. With
+    ``m = (v_i + v_j)/2 + (mu_i - mu_j)²/4``, the mixture's variance, the two KL terms to that Gaussian collapse to
+    ``sum_k (log m - (log v_i + log v_j)/2)/2``: zero for equal Gaussians, and symmetric, which is what the ablation
+    "without asymmetric correlation" asks for. It has no form on a device.
     """
-    return js_of_all(Gaussians.of(mu, log_var))
-
-
-def js_of_all(g: Gaussians) -> Array:
-    """The Jensen-Shannon divergence of all pairs; it has no form on a device."""
     half_log_volume = 0.5 * to_host(g.log_volume)
     total = log_mixture_volumes(to_host(g.mu), to_host(g.variance))
     total -= half_log_volume

@@ -107,11 +107,6 @@ def precision_at_k(Y_true: Any, predictions: Any, k: int) -> float:
     k : int
         Number of predicted labels to score.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> from pysldl.metrics import precision_at_k
@@ -131,11 +126,6 @@ def ndcg_at_k(Y_true: Any, predictions: Any, k: int) -> float:
     k : int
         Number of predicted labels to score.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> from pysldl.metrics import ndcg_at_k
@@ -154,11 +144,6 @@ def recall_at_k(Y_true: Any, predictions: Any, k: int) -> float:
         As in :func:`evaluate`.
     k : int
         Number of predicted labels to score.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
 
     Examples
     --------
@@ -181,11 +166,6 @@ def psprecision_at_k(Y_true: Any, predictions: Any, k: int, inv_propensity: Arra
     inv_propensity : array-like of shape (n_labels,)
         Label weights from the training labels, see :func:`inverse_propensity`.
 
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
     Examples
     --------
     >>> from pysldl.metrics import psprecision_at_k
@@ -206,11 +186,6 @@ def psndcg_at_k(Y_true: Any, predictions: Any, k: int, inv_propensity: ArrayLike
         Number of predicted labels to score.
     inv_propensity : array-like of shape (n_labels,)
         Label weights from the training labels, see :func:`inverse_propensity`.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
 
     Examples
     --------

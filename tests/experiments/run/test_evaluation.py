@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from small_world import SMALL, small_dataset
 
+from pysldl.baselines.registry import METHODS
 from pysldl.datasets import Dataset
 from pysldl.exceptions import MissingDependencyError
 from pysldl.experiments.run.evaluation import FoldData, Task, configurations, evaluate_method
-from pysldl.experiments.run.methods import Method, find_methods, method_names, parameter_of
+from pysldl.experiments.run.methods import Method, find_methods, parameter_of
 
 # Labels of test rows only are part of the protocol, and the number of steps is chosen, not reached.
 pytestmark = [
@@ -40,7 +41,7 @@ def quick(name: str) -> Method:
     return replace(method, make=lambda: method.make().set_params(**settings))
 
 
-@pytest.mark.parametrize("name", [*method_names(), "identity:standardize=true", "sldl:normalize=false"])
+@pytest.mark.parametrize("name", [*METHODS, "identity:standardize=true", "sldl:normalize=false"])
 def test_folds_are_those_of_a_plain_fit(name):
     """Every configuration of every registered method: the labels that the estimator itself gives, fitted alone."""
     dataset = small_dataset()

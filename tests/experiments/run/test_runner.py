@@ -20,7 +20,7 @@ from small_world import run_small as run
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.experiments.run import methods
 from pysldl.experiments.run.journal import read_journal
-from pysldl.experiments.run.methods import find_methods, method_names, register_method
+from pysldl.experiments.run.methods import find_methods, register_method
 from pysldl.experiments.run.runner import RunStep, Source, find_sources, run_experiment
 
 
@@ -133,7 +133,7 @@ def test_unknown_data_sets_are_answered_with_the_nearest_names(tmp_path):
 def test_own_methods_can_be_registered_once(monkeypatch):
     monkeypatch.setattr(methods, "_REGISTERED", {})
     register_method("mine", other_sldl, title="Mine")
-    assert "mine" in method_names()
+    assert find_methods(["mine"])
     assert find_methods(["mine"])[0].title == "Mine"
     with pytest.raises(DataError, match="already a method 'mine'"):
         register_method("mine", other_sldl)

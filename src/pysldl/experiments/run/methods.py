@@ -136,11 +136,6 @@ def _not_here(name: str) -> Any:
     raise DataError(f"method {name!r} was read from stored results and cannot be run: register it first.")
 
 
-def method_names() -> list[str]:
-    """Names of all methods, those of the paper's own first."""
-    return list(_methods())
-
-
 def find_methods(names: Iterable[str]) -> list[Method]:
     """Methods by name, each once; an unknown one is an error that offers the nearest names.
 
