@@ -7,9 +7,9 @@ from scipy import sparse
 from pysldl.backend import single_query
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.dispatch import has_numba
-from pysldl.backend.inverted_index import search_inverted_index, top_terms
+from pysldl.backend.inverted_index import search_by_terms
 from pysldl.backend.sparse_product import sparse_times
-from pysldl.backend.trees import Trees, sum_of_trees
+from pysldl.backend.trees import NO_TREES, Trees, sum_of_trees
 from pysldl.backend.voting import vote_top
 
 
@@ -30,11 +30,20 @@ def loops(request, features, monkeypatch):
         return
     if not has_numba():
         pytest.skip("numba is not installed")
-    single_query.compile_loops([features])
-    loops = [getattr(single_query._loops, name) for name in ("add_trees", "best_sums", "dot_rows")]
+    single_query.compile_loops(lambda: all_forms(features))
+    loops = [getattr(single_query._loops, name) for name in single_query._loops.__all__]
     ready = [len(loop.signatures) for loop in loops]
     yield
     assert [len(loop.signatures) for loop in loops] == ready
+
+
+def all_forms(features):
+    """One row through all forms, as a prediction goes."""
+    row, labels, votes = features[[0]], np.zeros((1, 3), dtype=np.int32), np.ones((1, 3), dtype=np.float32)
+    search_by_terms(row, sparse.csr_array(features.T), 1, n_terms=1, max_postings=1)
+    vote_top(labels, votes, features, 1)
+    score_candidates(row, labels, features, np.zeros(201, dtype=np.float32))
+    sum_of_trees(np.zeros((1, 1, 1), dtype=np.float32), NO_TREES)
 
 
 def same(together, alone):
@@ -44,13 +53,23 @@ def same(together, alone):
 
 @pytest.mark.parametrize("k", [1, 7, 300])
 @pytest.mark.parametrize("left_out", [False, True])
-def test_search(features, k, left_out):
-    queries, postings = top_terms(features, 5), sparse.csr_array(features.T)
-    rows = np.arange(201) if left_out else None
-    alone = [
-        search_inverted_index(queries[[row]], postings, k, None if rows is None else rows[[row]]) for row in range(201)
-    ]
-    same(search_inverted_index(queries, postings, k, rows), alone)
+@pytest.mark.parametrize("limits", [{"n_terms": 5, "max_postings": 70}, {"n_terms": 60, "max_postings": 1 << 40}])
+def test_search(features, k, left_out, limits):
+    features.data[::7] *= -1  # sums that come back to nothing, too
+    postings, rows = sparse.csr_array(features.T), np.arange(201)
+
+    def found(some):
+        return search_by_terms(features[some], postings, k, rows[some] if left_out else None, **limits)
+
+    same(found(slice(None)), [found([row]) for row in range(201)])
+
+
+def test_arrays_of_a_caller_may_be_read_only_and_of_another_type(features):
+    row, postings = features[[0]], sparse.csr_array(features.T)
+    expected = search_by_terms(row, postings, 5, n_terms=9, max_postings=100)
+    row.indices = row.indices.astype(np.int64)
+    row.data.flags.writeable = False
+    same(expected, [search_by_terms(row, postings, 5, n_terms=9, max_postings=100)])
 
 
 def test_trees():

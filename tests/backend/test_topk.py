@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.sparse import coo_array, csc_array, csr_array, csr_matrix, random_array
 
 from pysldl.backend import topk
-from pysldl.backend.topk import places_of_largest, top_k, top_k_dense, top_k_sparse
+from pysldl.backend.topk import places_of_largest, top_k, top_k_dense, top_k_of_listed, top_k_sparse
 from pysldl.exceptions import DataError
 
 reproducible = settings(derandomize=True, deadline=None, database=None, max_examples=200)
@@ -48,6 +48,25 @@ def test_dense_equals_a_sort_of_every_row(data, shape, dtype, k):
     scores = data.draw(hnp.arrays(dtype, shape, elements=tied_values))
     expected = slow_top_k([list(enumerate(row.tolist())) for row in scores], k)
     assert_same(top_k_dense(scores, k), expected, dtype)
+
+
+@reproducible
+@given(st.data(), st.tuples(st.integers(0, 20), st.integers(0, 9)), dtypes, ks)
+def test_listed_equals_a_sort_of_the_listed(data, shape, dtype, k):
+    scores = data.draw(hnp.arrays(dtype, shape, elements=tied_values))
+    order = data.draw(st.permutations(range(shape[1])))
+    labels = np.tile(np.array(order, dtype=np.int32), (shape[0], 1))
+    labels[data.draw(hnp.arrays(bool, shape))] = -1
+    listed = [
+        [pair for pair in zip(*row, strict=True) if pair[0] >= 0]
+        for row in zip(labels.tolist(), scores.tolist(), strict=True)
+    ]
+    assert_same(top_k_of_listed(labels, scores, k), slow_top_k(listed, k), dtype)
+
+
+def test_listed_scores_that_are_no_numbers_are_refused():
+    with pytest.raises(DataError, match="row 0, label 4"):
+        top_k_of_listed(np.array([[7, 4]]), np.array([[0.5, np.nan]]), 1)
 
 
 @reproducible

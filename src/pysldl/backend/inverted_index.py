@@ -4,15 +4,42 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.dispatch import primitive
+from pysldl.backend.dispatch import as_int32_indices, primitive
 from pysldl.backend.topk import top_k, top_k_or_zero
 
-__all__ = ["limit_postings", "search_inverted_index", "top_terms"]
+__all__ = ["limit_postings", "search_by_terms", "search_inverted_index", "top_terms"]
 
 ROWS_AT_ONCE = 1024
 
 
-@primitive(numba=True, triton=True, single_row="single_query")
+@primitive(single_row="single_query")
+def search_by_terms(
+    X: sparse.csr_array,
+    postings: sparse.csr_array,
+    k: int,
+    exclude: NDArray[np.integer] | None = None,
+    *,
+    n_terms: int,
+    max_postings: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """:func:`search_inverted_index` for the :func:`top_terms` of every row, cut by :func:`limit_postings`.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features), float32
+    postings, k, exclude
+        As in :func:`search_inverted_index`.
+    n_terms : int
+        Heaviest terms of a row that are looked up.
+    max_postings : int
+        Postings that a row reads at most.
+    """
+    queries = as_int32_indices(top_terms(X, n_terms))
+    counts = postings.indptr[queries.indices + 1] - postings.indptr[queries.indices]
+    return search_inverted_index(limit_postings(queries, counts, max_postings), postings, k, exclude)
+
+
+@primitive(numba=True, triton=True)
 def search_inverted_index(
     queries: sparse.csr_array, postings: sparse.csr_array, k: int, exclude: NDArray[np.integer] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
@@ -59,13 +86,13 @@ def top_terms(X: sparse.csr_array, n_terms: int) -> sparse.csr_array:
     return sparse.csr_array((values[kept], columns[kept], indptr), shape=X.shape)
 
 
-@primitive(numba=True, torch="arrays", single_row="numpy")
+@primitive(numba=True, torch="arrays")
 def best_terms(X: sparse.csr_array, n_terms: int) -> tuple[NDArray[np.integer], NDArray[np.float32]]:
     """Columns and values of the ``n_terms`` largest values of every row, (n_rows, n_terms); -1 for none."""
     return top_k(X, n_terms)
 
 
-@primitive(numba=True, single_row="numpy")
+@primitive(numba=True)
 def limit_postings(queries: sparse.csr_array, counts: NDArray[np.integer], max_postings: int) -> sparse.csr_array:
     """Queries whose terms come rarest first, as many as have ``max_postings`` postings together, and at least one.
 

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from pysldl.backend.workspace import current_workspace, row_parts
 
-__all__ = ["dense_rows", "l2_normalize", "l2_normalize_in_parts", "row_norms", "unit_vectors"]
+__all__ = ["as_float32_rows", "dense_rows", "l2_normalize", "l2_normalize_in_parts", "row_norms", "unit_vectors"]
 
 SMALLEST_SQUARE = 1e-35  # below, numbers of single precision lose digits
 BLOCK_VALUES = 1 << 22
@@ -24,6 +24,10 @@ def row_norms(X: Any) -> NDArray[np.float64]:
     """
     if not sparse.issparse(X):
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64)))
+    if X.shape[0] == 1 and X.dtype == np.float32:
+        squares = X.data * X.data
+        if squares.min(initial=1.0) >= SMALLEST_SQUARE and squares.max(initial=1.0) < np.inf:
+            return np.sqrt(np.cumsum(squares, dtype=np.float64)[-1:]) if squares.size else np.zeros(1)
     lengths = np.zeros(X.shape[0])
     mean = max(1, X.nnz // max(X.shape[0], 1))
     block = max(1, BLOCK_VALUES // mean)
@@ -60,7 +64,7 @@ def l2_normalize(X: Any) -> Any:
     if not sparse.issparse(X):
         lengths = row_norms(X)
         return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
-    X = sparse.csr_array(X)
+    X = X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
     lengths = row_norms(X)
     others = _not_unit(lengths)
     if not others.any():
@@ -100,6 +104,13 @@ def unit_vectors(Z: Any, dtype: DTypeLike = np.float32) -> NDArray[Any]:
     Z = np.asarray(Z, dtype=dtype)
     lengths = row_norms(Z)[:, None]
     return np.asarray(np.divide(Z, lengths, out=np.zeros_like(Z), where=lengths > 0, casting="same_kind"))
+
+
+def as_float32_rows(X: Any) -> sparse.csr_array:
+    """Rows as CSR in single precision; those that are so already are not copied."""
+    if isinstance(X, sparse.csr_array) and X.dtype == np.float32:
+        return X
+    return sparse.csr_array(X if sparse.issparse(X) else np.atleast_2d(X), dtype=np.float32)
 
 
 def dense_rows(features: Any) -> NDArray[Any]:

@@ -21,6 +21,7 @@ __all__ = [
     "top_k",
     "top_k_dense",
     "top_k_listed",
+    "top_k_of_listed",
     "top_k_or_zero",
     "top_k_sparse",
 ]
@@ -28,7 +29,8 @@ __all__ = [
 # Scores handled at once: 2 MB in float64, so that a block and its temporaries stay in the cache.
 _BLOCK_SIZE = 2**18
 
-FEW_PLACES = 24  # up to so many are found one by one in less time than sorting takes
+FEW_PLACES = 24  # of many rows, up to so many are found one by one in less time than sorting takes
+MANY_ROWS = 16
 
 TopK = tuple[NDArray[np.int64], NDArray[Any]]
 
@@ -89,8 +91,36 @@ def top_k_listed(numbers: NDArray[Any], values: NDArray[Any], k: int) -> tuple[N
     (array([[ 7,  3, -1]]), array([[ 0.5,  0.5, -inf]]))
     """
     values = np.where(numbers < 0, values.dtype.type(-np.inf), values)
-    order = places_of_largest(values, k)
-    return np.take_along_axis(numbers, order, axis=1), np.take_along_axis(values, order, axis=1)
+    rows, order = np.arange(len(numbers))[:, None], places_of_largest(values, k)
+    return numbers[rows, order], values[rows, order]
+
+
+def top_k_of_listed(labels: NDArray[np.integer], scores: NDArray[np.floating], k: int) -> TopK:
+    """:func:`top_k` of scores that are listed beside their labels, as those of candidates are.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_rows, n_listed)
+        In any order, none twice in a row; -1 for none.
+    scores : ndarray of shape (n_rows, n_listed)
+        Those of -inf are never picked.
+    k : int
+
+    Examples
+    --------
+    >>> top_k_of_listed(np.array([[7, 3, -1]]), np.array([[0.5, 0.5, 0.9]], dtype=np.float32), 3)
+    (array([[ 3,  7, -1]]), array([[ 0.5,  0.5, -inf]], dtype=float32))
+    """
+    check_k(k)
+    if np.isnan(scores).any():
+        row, slot = np.argwhere(np.isnan(scores))[0]
+        raise _nan_error(row, labels[row, slot])
+    rows, ascending = np.arange(len(labels))[:, None], np.argsort(labels, axis=1)
+    found, best = top_k_listed(labels[rows, ascending], scores[rows, ascending], k)
+    all_labels, all_best = _empty_result(len(labels), k, scores.dtype)
+    all_labels[:, : found.shape[1]] = np.where(best > -np.inf, found, -1)
+    all_best[:, : found.shape[1]] = best
+    return all_labels, all_best
 
 
 def places_of_largest(values: NDArray[np.floating], k: int) -> NDArray[np.intp]:
@@ -103,7 +133,7 @@ def places_of_largest(values: NDArray[np.floating], k: int) -> NDArray[np.intp]:
     """
     n_rows, n_listed = values.shape
     k = min(k, n_listed)
-    if k > FEW_PLACES:
+    if k > FEW_PLACES or n_rows < MANY_ROWS:
         return np.argsort(-values, axis=1, kind="stable")[:, :k]
     # What was taken is below all that is left, and -inf among them.
     left, rows = np.maximum(values, np.finfo(values.dtype).min), np.arange(n_rows)
@@ -122,10 +152,10 @@ def drop_duplicates(listed: NDArray[Any]) -> NDArray[Any]:
     >>> drop_duplicates(np.array([[3, 1, 3, -1, 1]]))
     array([[ 3,  1, -1, -1, -1]])
     """
-    order = np.argsort(listed, axis=1, kind="stable")
-    ascending = np.take_along_axis(listed, order, axis=1)
+    rows, order = np.arange(len(listed))[:, None], np.argsort(listed, axis=1, kind="stable")
+    ascending = listed[rows, order]
     repeated = np.zeros(listed.shape, dtype=np.bool_)
-    np.put_along_axis(repeated, order[:, 1:], ascending[:, 1:] == ascending[:, :-1], axis=1)
+    repeated[rows, order[:, 1:]] = ascending[:, 1:] == ascending[:, :-1]
     return np.where(repeated, listed.dtype.type(-1), listed)
 
 

@@ -16,9 +16,9 @@ from pysldl._utils.available_if import available_if
 from pysldl._utils.memory import require_memory
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.device import use_device
-from pysldl.backend.row_norms import l2_normalize
+from pysldl.backend.row_norms import as_float32_rows, l2_normalize
 from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
-from pysldl.backend.topk import top_k
+from pysldl.backend.topk import top_k, top_k_of_listed
 from pysldl.decoding.base import CodedRows, LatentEvidence
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.concepts import (
@@ -143,9 +143,7 @@ class LabelPredictor:
         """
         plain = hierarchy is None and match_names is False
         width = k if plain else max(k, min(k + MORE_TO_CHOOSE_FROM, len(self.label_names_)))
-        found = [top_k(block, width) for block in self.score_blocks(X, dense=dense)]
-        labels = np.concatenate([part for part, _ in found])
-        scores = np.concatenate([part for _, part in found])
+        labels, scores = self.top_labels(X, width, dense=dense)
         if match_names is not False:
             texts = _texts_of(X) if match_names is True else list(match_names)
             labels, scores = self._with_name_matches(labels, scores, texts)
@@ -160,6 +158,26 @@ class LabelPredictor:
             raise DataError("names=True needs labels with names, but this model was fitted on one class per row.")
         spelled = self.label_names_ if names is True or self.label_ids_ is None else self.label_ids_
         return np.where(labels >= 0, spelled[labels], ""), scores
+
+    def top_labels(self, X: Any, k: int, *, dense: Any = None) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return the columns of the k best labels of every row and their scores, as :meth:`predict_topk` does.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+        k : int
+        dense : array-like of shape (n_samples, n_dense), optional
+            As in :meth:`predict_topk`.
+        """
+        self._require_fit()
+        found = [self._top_of_rows(rows, k) for rows in self._row_blocks(self._features(X, dense))]
+        if len(found) == 1:
+            return found[0]
+        return np.concatenate([part for part, _ in found]), np.concatenate([part for _, part in found])
+
+    def _top_of_rows(self, X: Any, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """The k best labels of checked rows."""
+        return top_k(self._without_unseen(self._score_rows(X)), k)
 
     def predict_frame(
         self, X: Any, k: int = 5, *, proba: bool = False, library: str | None = None, dense: Any = None
@@ -435,9 +453,13 @@ class LabelPredictor:
 
     def _score_checked(self, X: Any) -> Iterator[Any]:
         """Scores, block by block, of features that are known to be float32 or float64, finite, and CSR if sparse."""
+        for rows in self._row_blocks(X):
+            yield self._without_unseen(self._score_rows(rows))
+
+    def _row_blocks(self, X: Any) -> Iterator[Any]:
         block = self._rows_at_once()
         for start in range(0, X.shape[0], block):
-            yield self._without_unseen(self._score_rows(X if block >= X.shape[0] else X[start : start + block]))
+            yield X if block >= X.shape[0] else X[start : start + block]
 
     def _without_unseen(self, scores: Any) -> Any:
         """Scores in which labels without training rows cannot be predicted: dense ones are -inf, CSR has none."""
@@ -628,16 +650,26 @@ class StagedPredictor(LabelPredictor):
             codes = self._rows_to_decode(X)
             if self.ranker_ is None:
                 return self.decoder_.scores(codes)
-            candidates = self._ranked(X, codes)
-            scores = candidates.scores
-            if self.reranker_ is not None:
-                scores = self.reranker_.scores(candidates, self.label_counts_)
-            return self._as_sparse(candidates.labels, scores)
+            return self._as_sparse(*self._rescored(self._ranked(X, codes)))
+
+    def _top_of_rows(self, X: Any, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        if self.ranker_ is None or self.label_targets_ is not None:
+            return super()._top_of_rows(X, k)
+        X = self._scaled(X)
+        with use_device(self.device), fixed_order_blas():
+            labels, scores = self._rescored(self._ranked(X, self._rows_to_decode(X)))
+        return top_k_of_listed(np.where(self.label_counts_[labels] > 0, labels, -1), scores, k)
+
+    def _rescored(self, candidates: Candidates) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Candidates with their final scores."""
+        if self.reranker_ is None:
+            return candidates.labels, candidates.scores
+        return candidates.labels, self.reranker_.scores(candidates, self.label_counts_)
 
     def _ranked(self, X: Any, codes: Any) -> Candidates:
         """Candidates of rows with the scores of the first ranking stage."""
         width = min(self.ranker_.n_candidates, len(self.label_names_))
-        rows = sparse.csr_array(X, dtype=np.float32)
+        rows = as_float32_rows(X)
         ranked: Candidates = self.ranker_.rank(rows, *self.decoder_.candidates(codes, width))
         return ranked
 

@@ -11,7 +11,8 @@ from scipy import sparse
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.half_precision import fits_half, round_in_place, round_to_half
-from pysldl.backend.inverted_index import limit_postings, search_inverted_index, top_terms
+from pysldl.backend.inverted_index import search_by_terms, top_terms
+from pysldl.backend.row_norms import as_float32_rows
 from pysldl.backend.workspace import Workspace, current_workspace, row_parts
 
 __all__ = ["MAX_POSTINGS", "InvertedIndex"]
@@ -93,26 +94,8 @@ class InvertedIndex(LightEstimator):
 
         Returns are those of :func:`~pysldl.backend.inverted_index.search_inverted_index`: -1 and 0 for none.
         """
-        queries = _float32(X)
-        if queries.shape[0] == 1:
-            return search_inverted_index(self._terms_of_one(queries), self.postings_, k, exclude)
-        queries = as_int32_indices(top_terms(queries, self.n_terms))
-        queries = limit_postings(queries, self._counts(queries.indices), self.max_postings)
-        return search_inverted_index(queries, self.postings_, k, exclude)
-
-    def _terms_of_one(self, query: sparse.csr_array) -> sparse.csr_array:
-        """What :func:`top_terms` and :func:`limit_postings` make of one row, at a fraction of their time."""
-        heaviest = np.lexsort((query.indices, -query.data))[: self.n_terms]
-        counts = self._counts(query.indices[heaviest])
-        order = np.lexsort((query.indices[heaviest], counts))
-        n_kept = max(1, int(np.searchsorted(np.cumsum(counts[order]), self.max_postings, side="right")))
-        kept = heaviest[order[:n_kept]]
-        indptr = np.array([0, len(kept)], dtype=np.int32)
-        return sparse.csr_array((query.data[kept], query.indices[kept], indptr), shape=query.shape)
-
-    def _counts(self, terms: NDArray[np.integer]) -> NDArray[np.integer]:
-        indptr = self.postings_.indptr
-        return np.asarray(indptr[terms + 1] - indptr[terms])
+        limits = {"n_terms": self.n_terms, "max_postings": self.max_postings}
+        return search_by_terms(as_float32_rows(X), self.postings_, k, exclude, **limits)
 
     def _postings_of(self, X: Any) -> sparse.csr_array:
         postings = self._transposed(X)
@@ -121,7 +104,7 @@ class InvertedIndex(LightEstimator):
 
     def _transposed(self, X: Any) -> sparse.csr_array:
         """The heaviest terms of rows, by term."""
-        rows = _float32(X)
+        rows = as_float32_rows(X)
         if self.index_terms is not None:
             rows = top_terms(rows, self.index_terms)
         return as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
@@ -184,9 +167,3 @@ def _fits_half(part: slice, data: NDArray[np.float32]) -> bool:
 
 def _round_part(part: slice, data: NDArray[np.float32]) -> None:
     data[part] = round_to_half(data[part])
-
-
-def _float32(X: Any) -> sparse.csr_array:
-    if isinstance(X, sparse.csr_array) and X.dtype == np.float32:
-        return X
-    return sparse.csr_array(X if sparse.issparse(X) else np.atleast_2d(X), dtype=np.float32)

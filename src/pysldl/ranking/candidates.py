@@ -46,9 +46,8 @@ class Candidates(NamedTuple):
 
     def best(self, n: int) -> tuple["Candidates", NDArray[np.intp]]:
         """The ``n`` best of every row, best first, and their places; ties go to the earlier place."""
-        places = places_of_largest(self.scores, n)
-        labels = np.take_along_axis(self.labels, places, axis=1)
-        return Candidates(labels, *(np.take_along_axis(part, places, axis=1) for part in self[1:])), places
+        rows, places = np.arange(len(self.scores))[:, None], places_of_largest(self.scores, n)
+        return Candidates(self.labels[rows, places], *(part[rows, places] for part in self[1:])), places
 
     def of_rows(self, rows: NDArray[np.bool_]) -> "Candidates":
         """The candidates of some of the rows."""
@@ -70,8 +69,8 @@ def union_of_candidates(labels: Labels, *others: Labels) -> Labels:
     *others : ndarrays of shape (n_rows, n_more) or (n_more,)
         The latter are candidates of every row.
     """
-    rows = [np.tile(more, (len(labels), 1)) if more.ndim == 1 else more for more in others]
-    return drop_duplicates(np.hstack([labels, *rows]))
+    rows = [np.broadcast_to(more, (len(labels), more.shape[-1])) for more in others]
+    return drop_duplicates(np.concatenate([labels, *rows], axis=1))
 
 
 def candidate_recall(labels: Labels, Y: sparse.csr_array) -> float:

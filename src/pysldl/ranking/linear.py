@@ -278,7 +278,9 @@ class LinearRanker(LightEstimator):
         """Candidates with those of the centroids and the most frequent added, each once; an added one has no vote."""
         alike = [] if self.centroids_ is None else [self.centroids_.candidates(X, self.n_centroid_candidates_)]
         extended = union_of_candidates(labels, *alike, self.frequent_)
-        return extended, np.pad(votes, ((0, 0), (0, extended.shape[1] - votes.shape[1])))
+        all_votes = np.zeros(extended.shape, dtype=np.float32)
+        all_votes[:, : votes.shape[1]] = votes
+        return extended, all_votes
 
     def scored(self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]) -> Candidates:
         """The candidates with their linear scores and, of both, their scores."""

@@ -190,7 +190,7 @@ class TreeReranker(LightEstimator):
         lowest = probability.min(axis=1, initial=1.0, keepdims=True)
         last = np.where(kept.labels >= 0, kept.scores, 1.0).min(axis=1, initial=1.0, keepdims=True)
         final = np.asarray(candidates.scores / np.maximum(last, 1e-30) * lowest, dtype=np.float32)
-        np.put_along_axis(final, places, np.where(kept.labels >= 0, probability, -np.inf).astype(np.float32), axis=1)
+        final[np.arange(len(final))[:, None], places] = np.where(kept.labels >= 0, probability, -np.inf)
         return final
 
     @property
@@ -272,7 +272,7 @@ def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]
         votes,
         votes / np.maximum(best_vote, 1e-30),
         label_counts[labels],
-        np.arange(labels.shape[1])[None],
+        np.arange(labels.shape[1]),
         scores,
         scores / np.maximum(best, 1e-30),
         best,
@@ -280,7 +280,10 @@ def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]
         total,
         best_vote,
     )
-    return np.stack([np.broadcast_to(column, labels.shape) for column in columns], axis=-1).astype(np.float32)
+    X = np.empty((*labels.shape, len(columns)), dtype=np.float32)
+    for at, column in enumerate(columns):
+        X[..., at] = column
+    return X
 
 
 def _gain(candidates: Candidates, scores: NDArray[np.float32], Y: sparse.csr_array) -> float:

@@ -98,10 +98,7 @@ class ServedModel:
 
     def compile_loops(self) -> None:
         """Load the compiled loops for single rows, which takes a second."""
-        decoder, ranker = getattr(self.classifier, "decoder_", None), getattr(self.classifier, "ranker_", None)
-        postings, W = getattr(decoder, "postings_", None), getattr(ranker, "W_", None)
-        if decoder is not None and postings is not None:
-            compile_loops([postings, decoder.Y_, *([] if W is None else [W])])
+        compile_loops(self.try_out)
 
     # Labels
 
@@ -254,9 +251,7 @@ class ServedModel:
     ) -> list[schemas.Prediction]:
         """Return the best labels of a few inputs: no step of it keeps other threads waiting for long."""
         X = self.features(inputs)
-        found = [_best(block, k, only) for block in self.classifier.score_blocks(X)]
-        columns = np.concatenate([part for part, _ in found])
-        scores = np.concatenate([part for _, part in found])
+        columns, scores = self._best(X, k, only)
         calibration = self.calibration
         probabilities = None if calibration is None else calibration.probability(scores)
         n_features = np.diff(X.indptr) if sparse.issparse(X) else np.count_nonzero(X, axis=1)
@@ -295,6 +290,16 @@ class ServedModel:
             )
             for row, slots in enumerate(zip(*lists, strict=True))
         ]
+
+    def _best(self, X: Any, k: int, only: NDArray[np.int64] | None) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+        """Return columns and scores of the k best labels, of all or of those with the columns ``only``."""
+        if only is None:
+            best: tuple[NDArray[np.int64], NDArray[np.floating]] = self.classifier.top_labels(X, k)
+            return best
+        parts = [part[:, only] for part in self.classifier.score_blocks(X)]
+        found = [top_k(part.toarray() if sparse.issparse(part) else part, min(k, len(only))) for part in parts]
+        slots = np.concatenate([slots for slots, _ in found])
+        return np.where(slots >= 0, only[slots], -1), np.concatenate([scores for _, scores in found])
 
     def suggest(self, form: schemas.SuggestForm, max_k: int = 100) -> schemas.SuggestResponse:
         """Return the best labels of a text as Annif's clients expect them; ensembles of Annif ask for very many."""
@@ -448,15 +453,6 @@ class ServedModel:
     def try_out(self) -> None:
         """Predict one empty row: what cannot do that is not worth serving."""
         self.predict(["a"] if self.takes_text else [schemas.SparseRow([])], 1)
-
-
-def _best(scores: Any, k: int, only: NDArray[np.int64] | None) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
-    """Return columns and scores of the k best labels, of all or of those with the columns ``only``."""
-    if only is None:
-        return top_k(scores, k)
-    part = scores[:, only]
-    slots, best = top_k(part.toarray() if sparse.issparse(part) else part, min(k, len(only)))
-    return np.where(slots >= 0, only[slots], -1), best
 
 
 def _related(relation: LabelRelation, label: str, count: int) -> schemas.RelatedLabel:

@@ -6,42 +6,97 @@ from numba import njit
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.numba.trees import add_trees
 
-__all__ = ["add_trees", "best_sums", "dot_rows"]
-
-
-@njit(cache=True, nogil=True)
-def dot_rows(products, rows, x, mp, mi, md):
-    for at in range(len(rows)):
-        total = np.float32(0.0)
-        for place in range(mp[rows[at]], mp[rows[at] + 1]):
-            total += x[mi[place]] * md[place]
-        products[at] = total
+__all__ = ["add_trees", "best_sums", "best_sums_of_terms", "score_labels"]
 
 
 @njit(cache=True, nogil=True)
 def best_sums(rows, values, mp, mi, md, total, met, left_out, numbers, sums):
     """The largest positive sums of columns over given rows, each times its value; ``total`` is zero and stays so."""
-    n_met = 0
+    nothing, most = np.float32(0.0), np.uint64(len(total))
+    n_met = np.uint64(0)
     for at in range(len(rows)):
+        if rows[at] < 0:
+            continue
         value = values[at]
-        for place in range(mp[rows[at]], mp[rows[at] + 1]):
-            column = mi[place]
+        for place in range(np.uint64(mp[rows[at]]), np.uint64(mp[rows[at] + 1])):
+            # No branch in here, as in the search of many rows: whether a column was met before cannot be foreseen.
+            column = np.uint32(mi[place])
             before = total[column]
-            if before == 0:
-                met[min(n_met, len(total))] = column
-                n_met += 1
+            met[min(n_met, most)] = column
+            n_met += np.uint64(before == nothing)
             total[column] = before + value * md[place]
-    if n_met > len(total):  # sums that came back to nothing were met again
-        n_met = len(total)
-        met[:n_met] = np.arange(n_met)
+    if n_met > most:  # sums that came back to nothing were met again
+        n_met = most
+        met[: len(total)] = np.arange(len(total))
     size, worst = 0, np.float32(1e-30)
     heap_sum, heap_number = np.empty(len(sums), np.float32), np.empty(len(sums), np.int32)
     for at in range(n_met):
         column = met[at]
         found = total[column]
-        total[column] = 0
+        total[column] = nothing
         if found >= worst and column != left_out:
             size = push(heap_sum, heap_number, size, found, np.int32(column))
             if size == len(sums):
                 worst = heap_sum[0]
     pop_sorted(heap_sum, heap_number, size, sums, numbers)
+
+
+@njit(cache=True, nogil=True)
+def best_sums_of_terms(xi, xd, n_terms, max_postings, mp, mi, md, total, met, left_out, numbers, sums):
+    """:func:`best_sums` of the heaviest terms of a row, the rarest first, as many as have so many postings."""
+    n_terms = min(n_terms, len(xi))
+    heap_value, heap_term = np.empty(n_terms, np.float32), np.empty(n_terms, np.int32)
+    size = 0
+    for at in range(len(xi)):
+        if size < n_terms or xd[at] >= heap_value[0]:
+            size = push(heap_value, heap_term, size, xd[at], xi[at])
+    terms, values, counts = np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.int64)
+    for at in range(size):  # insertion sort: a row has few terms
+        term, count = heap_term[at], np.int64(mp[heap_term[at] + 1] - mp[heap_term[at]])
+        place = at
+        while place > 0 and (counts[place - 1] > count or (counts[place - 1] == count and terms[place - 1] > term)):
+            terms[place], values[place], counts[place] = terms[place - 1], values[place - 1], counts[place - 1]
+            place -= 1
+        terms[place], values[place], counts[place] = term, heap_value[at], count
+    n_read, n_kept = 0, 0
+    while n_kept < size and (n_kept == 0 or n_read + counts[n_kept] <= max_postings):
+        n_read += counts[n_kept]
+        n_kept += 1
+    best_sums(terms[:n_kept], values[:n_kept], mp, mi, md, total, met, left_out, numbers, sums)
+
+
+@njit(cache=True, nogil=True)
+def score_labels(labels, xi, xd, wp, wi, wd, bias, x, scores):
+    """The product of a row and the weights of each label, and its bias; ``x`` is zero and stays so.
+
+    Each product is added up from the left, and every addition waits for the one before: two products at a time take
+    half as long.
+    """
+    for at in range(len(xi)):
+        x[xi[at]] = xd[at]
+    for at in range(0, len(labels), 2):
+        first, first_end = _span(wp, labels[at])
+        second, second_end = _span(wp, labels[at + 1] if at + 1 < len(labels) else -1)
+        one, other = np.float32(0.0), np.float32(0.0)
+        common = min(first_end - first, second_end - second)
+        for place in range(common):
+            one += x[np.uint32(wi[first + place])] * wd[first + place]
+            other += x[np.uint32(wi[second + place])] * wd[second + place]
+        for place in range(first + common, first_end):
+            one += x[np.uint32(wi[place])] * wd[place]
+        for place in range(second + common, second_end):
+            other += x[np.uint32(wi[place])] * wd[place]
+        if labels[at] >= 0:
+            scores[at] = one + bias[labels[at]]
+        if at + 1 < len(labels) and labels[at + 1] >= 0:
+            scores[at + 1] = other + bias[labels[at + 1]]
+    for at in range(len(xi)):
+        x[xi[at]] = 0
+
+
+@njit(cache=True, nogil=True)
+def _span(indptr, row):
+    """First place and end of a row of a CSR matrix; of no row, nothing."""
+    if row < 0:
+        return np.uint64(0), np.uint64(0)
+    return np.uint64(indptr[row]), np.uint64(indptr[row + 1])
