@@ -6,7 +6,7 @@ from scipy import sparse
 
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.inverted_index import search_inverted_index, top_terms
-from pysldl.backend.label_problems import label_problems
+from pysldl.backend.label_problems import label_problems, without_rows
 from pysldl.backend.squared_hinge import fit_squared_hinge
 from pysldl.backend.voting import vote_top
 
@@ -83,10 +83,19 @@ def test_rows_of_labels(world, plain):
     _, Y = world
     candidates = np.random.default_rng(3).permuted(np.tile(np.arange(-4, Y.shape[1]), (Y.shape[0], 1)), axis=1)
     candidates = np.maximum(candidates, -1)[:, :6].astype(np.int32)
+    late = np.tile(np.array([7, 3, -1], dtype=np.int32), (Y.shape[0], 1))
     options = {"everywhere": np.array([1, 7], dtype=np.int32), "left_out": np.array([2, 5])}
+    plainly = label_problems(candidates, Y, **options)
+    options["late"] = late
     fast, slow = label_problems(candidates, Y, **options), plain(label_problems, candidates, Y, **options)
     np.testing.assert_array_equal(fast.indptr, slow.indptr)
     np.testing.assert_array_equal(fast.rows, slow.rows)
+    np.testing.assert_array_equal(fast.late, slow.late)
+    assert plainly.late is None and not fast.late[fast.indptr[7] : fast.indptr[8]].any()
+    only_late = ~fast.rows[fast.indptr[3] : fast.indptr[4]][fast.late[fast.indptr[3] : fast.indptr[4]]]
+    has_or_offered = Y[:, [3]].toarray().ravel() + (candidates == 3).any(axis=1) > 0
+    np.testing.assert_array_equal(only_late, np.setdiff1d(np.flatnonzero(~has_or_offered), [2, 5]))
+    assert np.array_equal(without_rows(fast, np.array([], dtype=int), Y.shape[0]).rows, plainly.rows)
     offered_to_all = fast.rows[fast.indptr[7] : fast.indptr[8]]
     np.testing.assert_array_equal(
         np.where(offered_to_all < 0, ~offered_to_all, offered_to_all), np.delete(np.arange(Y.shape[0]), [2, 5])

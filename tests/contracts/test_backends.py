@@ -144,8 +144,11 @@ def test_rows_held_out_are_scored_by_classifiers_that_have_not_seen_them(compile
     Y = sparse.csr_array(carried)
     candidates = np.random.default_rng(3).permuted(np.tile(np.arange(25), (300, 1)), axis=1)[:, :15].astype(np.int32)
     candidates[candidates == 7] = -1
+    late = np.roll(candidates, 1, axis=0)[:, :4]  # offered by rows held out alone, where not in the others
+    late[np.isin(late, [6, 7])] = -1
     settings = {"tol": 0.01, "max_epochs": 1000, "min_weight": min_weight}
-    problems = label_problems(candidates, Y)
+    problems = label_problems(candidates, Y, late=late)
+    assert problems.late.any()
     plain, other = compiled(lambda: fit_squared_hinge(X, problems, held_out=held, **settings))
     if compiled.form == "numba":
         assert (plain.W != other.W).nnz == 0 and (plain.held_scores == other.held_scores).all()
@@ -274,7 +277,9 @@ def test_scores_of_candidates(against_numpy, world):
 
 def test_rows_of_labels(only_numba, world):
     candidates = np.random.default_rng(6).integers(-1, 25, (300, 6)).astype(np.int32)
-    plain, other = only_numba(lambda: label_problems(candidates, world[1], everywhere=np.array([3], dtype=np.int32)))
+    everywhere, late = np.array([3], dtype=np.int32), np.roll(candidates, 1, axis=1)
+    plain, other = only_numba(lambda: label_problems(candidates, world[1], everywhere=everywhere, late=late))
+    np.testing.assert_array_equal(plain.late, other.late)
     np.testing.assert_array_equal(plain.indptr, other.indptr)
     np.testing.assert_array_equal(plain.rows, other.rows)
 

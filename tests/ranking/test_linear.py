@@ -143,13 +143,13 @@ def test_bad_parameters(train):
 
 def test_few_labels_are_candidates_of_all_rows_and_only_held_out_rows_are_searched(train, monkeypatch):
     searched = []
-    search = FeatureNeighborDecoder.loo_candidates
+    search = FeatureNeighborDecoder.candidates_apart
 
     def counted(self, Z, rows, *args):
         searched.append(len(rows))
         return search(self, Z, rows, *args)
 
-    monkeypatch.setattr(FeatureNeighborDecoder, "loo_candidates", counted)
+    monkeypatch.setattr(FeatureNeighborDecoder, "candidates_apart", counted)
     clf = SLDLClassifier(decoder=FeatureNeighborDecoder(5), ranker=LinearRanker(100), random_state=0)
     clf.fit(train.X, train.Y)
     with_rows = np.flatnonzero(np.bincount(train.Y.indices, minlength=train.n_labels))

@@ -14,39 +14,47 @@ __all__ = ["HeldPairs", "LabelProblems", "held_pairs", "label_problems", "withou
 class LabelProblems(NamedTuple):
     """The rows of every label: ``rows[indptr[l]:indptr[l + 1]]`` belong to label l.
 
-    Row i stands there as ``i`` if it has the label, and as ``~i`` if not.
+    Row i stands there as ``i`` if it has the label, and as ``~i`` if not. ``late``, of the shape of ``rows``, tells
+    which were offered the label by rows held out and by nothing else; None: no row was.
     """
 
     indptr: NDArray[np.int64]
     rows: NDArray[np.int32]
+    late: NDArray[np.bool_] | None = None
 
 
 class HeldPairs(NamedTuple):
-    """The pairs of a label and a row held out: ``rows[indptr[l]:indptr[l + 1]]`` belong to label l, ascending.
+    """The pairs of a label and a row that wait: ``rows[indptr[l]:indptr[l + 1]]`` belong to label l, ascending.
 
-    ``is_held``, of shape (n_samples,), tells which rows they are.
+    The row is held out, or was offered the label by rows held out alone. ``waits`` tells which of the pairs of the
+    problems they are, and ``n_samples`` is the number of all rows.
     """
 
-    is_held: NDArray[np.bool_]
+    waits: NDArray[np.bool_]
     indptr: NDArray[np.int64]
     rows: NDArray[np.int32]
+    n_samples: int
 
     def places_of(self, labels: NDArray[np.integer], rows: NDArray[np.integer]) -> NDArray[np.intp]:
         """Where the pairs of a label and a row stand; all of them must be there."""
-        n = len(self.is_held)
+        n = self.n_samples
         keys = np.repeat(np.arange(len(self.indptr) - 1) * n, np.diff(self.indptr)) + self.rows
         return np.searchsorted(keys, labels.astype(np.int64) * n + rows)
 
 
 def held_pairs(problems: LabelProblems, n_samples: int, held_out: NDArray[np.integer] | None = None) -> HeldPairs:
-    """Those of the labels' rows that are held out: none where ``held_out`` is None."""
-    is_held = np.zeros(n_samples, dtype=np.bool_)
+    """Those of the labels' rows that wait: none where ``held_out`` is None."""
     if held_out is None:
-        return HeldPairs(is_held, np.zeros_like(problems.indptr), np.zeros(0, dtype=np.int32))
+        nobody = np.zeros(len(problems.rows), dtype=np.bool_)
+        return HeldPairs(nobody, np.zeros_like(problems.indptr), np.zeros(0, dtype=np.int32), n_samples)
+    is_held = np.zeros(n_samples, dtype=np.bool_)
     is_held[held_out] = True
     rows = np.where(problems.rows >= 0, problems.rows, ~problems.rows)
-    places = np.flatnonzero(is_held[rows])
-    return HeldPairs(is_held, np.searchsorted(places, problems.indptr), rows[places])
+    waits = is_held[rows]
+    if problems.late is not None:
+        waits |= problems.late
+    places = np.flatnonzero(waits)
+    return HeldPairs(waits, np.searchsorted(places, problems.indptr), rows[places], n_samples)
 
 
 def label_problems(
@@ -54,6 +62,7 @@ def label_problems(
     Y: sparse.csr_array,
     *,
     everywhere: NDArray[np.int32] | None = None,
+    late: NDArray[np.int32] | None = None,
     left_out: NDArray[np.integer] | None = None,
 ) -> LabelProblems:
     """The rows that have a label, and the rows that were offered it and do not have it, both ascending.
@@ -65,6 +74,8 @@ def label_problems(
     Y : csr_array of shape (n_samples, n_labels)
     everywhere : ndarray of int32, optional
         Labels that every row is offered.
+    late : ndarray of shape (n_samples, m_late), int32, optional
+        Labels of every row that rows held out had a part in offering; -1 for none.
     left_out : array of int, optional
         Rows that take no part.
     """
@@ -72,14 +83,20 @@ def label_problems(
     kept = np.ones(Y.shape[0], dtype=np.bool_)
     if left_out is not None:
         kept[left_out] = False
-    return LabelProblems(*group_rows_by_label(candidates, everywhere, Y.indptr, Y.indices, Y.shape[1], kept))
+    with_late = np.zeros((Y.shape[0], 0), dtype=np.int32) if late is None else late
+    indptr, rows, is_late = group_rows_by_label(
+        candidates, everywhere, with_late, Y.indptr, Y.indices, Y.shape[1], kept
+    )
+    return LabelProblems(indptr, rows, None if late is None else is_late)
 
 
 def without_rows(problems: LabelProblems, rows: NDArray[np.integer], n_samples: int) -> LabelProblems:
-    """The problems without some of their rows."""
+    """The problems without some of their rows, and without what these alone had offered."""
     is_out = np.zeros(n_samples, dtype=np.bool_)
     is_out[rows] = True
     kept = ~is_out[np.where(problems.rows >= 0, problems.rows, ~problems.rows)]
+    if problems.late is not None:
+        kept &= ~problems.late
     return LabelProblems(np.concatenate([[0], np.cumsum(kept)])[problems.indptr], problems.rows[kept])
 
 
@@ -87,19 +104,22 @@ def without_rows(problems: LabelProblems, rows: NDArray[np.integer], n_samples: 
 def group_rows_by_label(
     candidates: NDArray[np.int32],
     everywhere: NDArray[np.int32],
+    late: NDArray[np.int32],
     indptr: NDArray[np.integer],
     indices: NDArray[np.integer],
     n_labels: int,
     kept: NDArray[np.bool_],
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.bool_]]:
     """The arrays of :class:`LabelProblems`; ``indptr`` and ``indices`` are those of the label indicator."""
     n_rows = len(candidates)
-    candidates = np.hstack([candidates, np.tile(everywhere, (n_rows, 1))])
-    offered = candidates >= 0
-    row = np.concatenate([np.repeat(np.arange(n_rows), np.diff(indptr)), np.nonzero(offered)[0]])
-    label = np.concatenate([indices, candidates[offered]]).astype(np.int64)
+    early = np.hstack([candidates, np.tile(everywhere, (n_rows, 1))])
+    row = np.concatenate([
+        np.repeat(np.arange(n_rows), np.diff(indptr)), np.nonzero(early >= 0)[0], np.nonzero(late >= 0)[0]
+    ])  # fmt: skip
+    label = np.concatenate([indices, early[early >= 0], late[late >= 0]]).astype(np.int64)
     _, first = np.unique(label * n_rows + row, return_index=True)  # where a row has the label, that comes first
     first = first[kept[row[first]]]
     counts = np.bincount(label[first], minlength=n_labels)
     signed = np.where(first < len(indices), row[first], ~row[first]).astype(np.int32)
-    return np.concatenate([[0], np.cumsum(counts)]), signed
+    is_late = first >= len(row) - np.count_nonzero(late >= 0)
+    return np.concatenate([[0], np.cumsum(counts)]), signed, is_late

@@ -44,15 +44,18 @@ class LabelRows(NamedTuple):
         counts = np.zeros_like(self.sizes)
         counts[labels] = self.sizes[labels]
         indptr = np.concatenate([[0], np.cumsum(counts)])
-        rows = np.empty(indptr[-1], dtype=np.int32)
+        rows, late = np.empty(indptr[-1], dtype=np.int32), np.zeros(indptr[-1], dtype=np.bool_)
         place = indptr[labels]
         for block in self.blocks:
             start = block.indptr[labels]
             sizes = block.indptr[labels + 1] - start
             within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            rows[np.repeat(place, sizes) + within] = block.rows[np.repeat(start, sizes) + within]
+            into, out_of = np.repeat(place, sizes) + within, np.repeat(start, sizes) + within
+            rows[into] = block.rows[out_of]
+            if block.late is not None:
+                late[into] = block.late[out_of]
             place = place + sizes
-        return LabelProblems(indptr, rows)
+        return LabelProblems(indptr, rows, late)
 
 
 class FittedShard(NamedTuple):
@@ -69,7 +72,10 @@ class FittedShard(NamedTuple):
 
 
 def label_rows(
-    candidates: Sequence[NDArray[np.int32]], Y: sparse.csr_array, everywhere: NDArray[np.int32]
+    candidates: Sequence[NDArray[np.int32]],
+    Y: sparse.csr_array,
+    everywhere: NDArray[np.int32],
+    late: NDArray[np.int32] | None = None,
 ) -> LabelRows:
     """The rows that have a label, and those that were offered it; see :func:`label_problems`.
 
@@ -80,13 +86,15 @@ def label_rows(
     Y : csr_array of shape (n_samples, n_labels)
     everywhere : ndarray of int32
         Labels that every row is offered.
+    late : ndarray of shape (n_samples, m_late), int32, optional
+        Labels that rows held out had a part in offering.
     """
     workspace = current_workspace()
     if workspace.n_shards == 1:
-        blocks = [label_problems(_side_by_side(candidates), Y, everywhere=everywhere)]
+        blocks = [label_problems(_side_by_side(candidates), Y, everywhere=everywhere, late=late)]
     else:
         parts = row_parts(Y.shape[0], ROWS_AT_ONCE)
-        blocks = workspace.map("label rows", _block_of_rows, parts, list(candidates), Y, everywhere)
+        blocks = workspace.map("label rows", _block_of_rows, parts, list(candidates), Y, everywhere, late)
     sizes = np.zeros(Y.shape[1], dtype=np.int64)
     for block in blocks:
         sizes += np.diff(block.indptr)
@@ -98,11 +106,16 @@ def _side_by_side(candidates: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
 
 
 def _block_of_rows(
-    part: slice, candidates: list[NDArray[np.int32]], Y: sparse.csr_array, everywhere: NDArray[np.int32]
+    part: slice,
+    candidates: list[NDArray[np.int32]],
+    Y: sparse.csr_array,
+    everywhere: NDArray[np.int32],
+    late: NDArray[np.int32] | None,
 ) -> LabelProblems:
     offered = np.ascontiguousarray(_side_by_side([source[part] for source in candidates]))
-    indptr, rows = label_problems(offered, Y[part], everywhere=everywhere)
-    return LabelProblems(indptr, np.where(rows >= 0, rows + part.start, rows - part.start).astype(np.int32))
+    own_late = None if late is None else np.ascontiguousarray(late[part])
+    indptr, rows, is_late = label_problems(offered, Y[part], everywhere=everywhere, late=own_late)
+    return LabelProblems(indptr, np.where(rows >= 0, rows + part.start, rows - part.start).astype(np.int32), is_late)
 
 
 def label_shards(sizes: NDArray[np.integer], n_shards: int, most: int) -> list[slice]:
@@ -158,9 +171,8 @@ def fit_label_rows(
     counts, columns, values, bias, held_counts, held_rows, held_scores = (
         np.concatenate(arrays) for arrays in list(zip(*fitted, strict=True))[:-1]
     )
-    is_held = np.zeros(X.shape[0], dtype=np.bool_)
-    is_held[held_out] = True
-    held = HeldPairs(is_held, np.concatenate([[0], np.cumsum(held_counts)]), held_rows)
+    nobody = np.zeros(0, dtype=np.bool_)  # all are fitted
+    held = HeldPairs(nobody, np.concatenate([[0], np.cumsum(held_counts)]), held_rows, X.shape[0])
     W = sparse.csr_array((values, columns, np.concatenate([[0], np.cumsum(counts)])), shape=(n_labels, X.shape[1]))
     return SquaredHinge(finished_weights(W, sum(part.n_open for part in fitted), max_epochs), bias, held, held_scores)
 
@@ -207,7 +219,7 @@ def _needed_rows(
     else:
         needed = X[own]
         places = np.searchsorted(own, numbers).astype(np.int32)
-        problems = LabelProblems(problems.indptr, np.where(signed >= 0, places, ~places))
+        problems = problems._replace(rows=np.where(signed >= 0, places, ~places))
     needed = as_int32_indices(sparse.csr_array(needed))
     if not needed.has_canonical_format:
         needed = needed.copy()

@@ -270,7 +270,7 @@ class _Batch:
         places = first[:, None] + np.minimum(width, self.m[:, None] - 1)
         signed = problems.rows[places]
         there, has = width < self.m[:, None], signed >= 0
-        self.is_held = there & held.is_held[np.where(has, signed, ~signed)]
+        self.is_held = there & held.waits[places]
         self.rows, self.sign = np.where(has, signed, ~signed), np.where(has, np.float32(1), np.float32(-1))
         self.shrink = np.where(has, (np.float32(0.5) / (C * positive_weight[labels]))[:, None], np.float32(0.5) / C)
         self.n_positive = np.count_nonzero(has & there, axis=1)

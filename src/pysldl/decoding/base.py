@@ -130,6 +130,35 @@ class Decoder(LightEstimator):
         """The same for training ``rows`` that may not speak for themselves."""
         return top_k_or_zero(self.loo_scores(Z_left_out, rows, Z, Y), m)
 
+    def candidates_apart(
+        self,
+        Z_left_out: Any,
+        rows: NDArray[np.integer],
+        Z: Any,
+        Y: sparse.csr_array,
+        m: int,
+        is_held: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
+        """:meth:`loo_candidates` that owe nothing to held-out rows, and the labels of those that may.
+
+        Classifiers that are judged on held-out rows must not know them by the rows they are near to: a row that is
+        offered a label by a held-out row, and does not have it, would teach them that nothing there has the label.
+        A decoder without neighbors offers nothing further.
+
+        Parameters
+        ----------
+        Z_left_out, rows, Z, Y, m
+            As in :meth:`loo_candidates`.
+        is_held : ndarray of shape (n_samples,), bool
+            The training rows held out.
+
+        Returns
+        -------
+        labels, votes, late : ndarrays of shape (n_rows, m)
+        """
+        labels, votes = self.loo_candidates(Z_left_out, rows, Z, Y, m)
+        return labels, votes, np.full_like(labels, -1)
+
     def seen_candidates(self, Z: Any, m: int) -> NDArray[np.int32]:
         """The m labels that the read-out ranks highest for training rows, best first; only where ``has_readout``."""
         raise NotImplementedError

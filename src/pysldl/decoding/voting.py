@@ -66,6 +66,20 @@ class SimilarityDecoder(Decoder):
         k = max(self.n_neighbors_, self.candidate_neighbors)
         return self._vote_top(self._search(Z_left_out, rows, k), m)
 
+    def candidates_apart(
+        self,
+        Z_left_out: Any,
+        rows: NDArray[np.integer],
+        Z: Any,
+        Y: sparse.csr_array,
+        m: int,
+        is_held: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
+        found = self._search(Z_left_out, rows, max(self.n_neighbors_, self.candidate_neighbors))
+        others = np.where(is_held[found[0]], np.int32(-1), found[0])  # what -1 picks is -1 in any case
+        labels, votes = self._vote_top((others, found[1]), m)
+        return labels, votes, self._vote_top(found, m)[0]
+
     def scores(self, Z: Any) -> sparse.csr_array:
         return vote_shares(self._search(Z, None, self.n_neighbors_), self.temperature_, self.Y_, self.prior_)
 

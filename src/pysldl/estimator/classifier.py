@@ -364,20 +364,24 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         """
         shape = (Y.shape[0], min(self.ranker_.n_candidates, Y.shape[1]))
         labels, votes = workspace.empty(shape, np.int32), workspace.empty(shape, np.float32)
-        everywhere = self.ranker_.offers_all_labels(Y)
+        everywhere, late = self.ranker_.offers_all_labels(Y), None
         if everywhere or of_held is not None:
             labels[...], votes[...] = -1, 0
         if of_held is None:
             left_out = codes if Z is None else self._left_out_codes(codes, Z, np.arange(X.shape[0]))
             rows = np.sort(held) if everywhere else None
             parts = row_parts(shape[0] if rows is None else len(rows), self._rows_at_once())
-            workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, labels, votes, rows)
+            is_held = np.zeros(shape[0], dtype=np.bool_)
+            is_held[held] = True
+            late = None if everywhere else workspace.empty(shape, np.int32)
+            found = (labels, votes, late)
+            workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, found, rows, is_held)
         else:
             if not everywhere:
                 parts = row_parts(shape[0], self._rows_at_once())
                 workspace.map("candidates", _put_seen_candidates, parts, self.decoder_, codes, Y, labels)
             labels[held], votes[held] = of_held
-        self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held)
+        self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held, late)
 
     def _fit_reranker(self, Y: sparse.csr_array) -> sparse.csr_array:
         """Train the reranker on the rows that the ranker held out; returns their final scores, (n_held, n_labels)."""
@@ -594,14 +598,17 @@ def _put_candidates(
     left_out: Any,
     codes: Any,
     Y: sparse.csr_array,
-    labels: NDArray[np.int32],
-    votes: NDArray[np.float32],
+    found: tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32] | None],
     chosen: NDArray[np.integer] | None,
+    is_held: NDArray[np.bool_],
 ) -> None:
     """Find the candidates of some training rows, or of some of the ``chosen`` ones, while they are left out."""
+    labels, votes, late = found
     rows = np.arange(part.start, part.stop) if chosen is None else chosen[part]
     own = left_out[part if chosen is None else rows]
-    labels[rows], votes[rows] = decoder.loo_candidates(own, rows, codes, Y, labels.shape[1])
+    labels[rows], votes[rows], offered = decoder.candidates_apart(own, rows, codes, Y, labels.shape[1], is_held)
+    if late is not None:
+        late[rows] = offered
 
 
 def _put_seen_candidates(

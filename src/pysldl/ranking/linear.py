@@ -165,6 +165,7 @@ class LinearRanker(LightEstimator):
         votes: NDArray[np.float32],
         rng: np.random.RandomState,
         held: NDArray[np.integer] | None = None,
+        late: NDArray[np.int32] | None = None,
     ) -> Self:
         """Train on the left-out candidates of the training rows.
 
@@ -178,6 +179,9 @@ class LinearRanker(LightEstimator):
             Draws the held-out rows, which are kept as ``held_rows_``, with their candidates.
         held : ndarray of int, optional
             The rows to hold out, where :meth:`draw_held_rows` was called before.
+        late : ndarray of shape (n_samples, n_late), int32, optional
+            Candidates of every row that rows held out had a part in offering, while ``labels`` are those of the others
+            alone, see :meth:`~pysldl.decoding.base.Decoder.candidates_apart`. They join when the held-out rows do.
         """
         self.check_parameters()
         warn_no_numba()
@@ -194,7 +198,7 @@ class LinearRanker(LightEstimator):
         candidates = [labels]
         if self.centroids_ is not None:
             candidates.append(self.centroids_.candidates_of_all(X, self.n_centroid_candidates_))
-        rows = label_rows(candidates, Y, self.frequent_)
+        rows = label_rows(candidates, Y, self.frequent_, late)
         self.C_ = self._choose_penalty(X, Y, rows, candidates, held_labels, held_votes) if self.C is None else self.C
         linear = self._fit_classifiers(X, Y, rows, held, held_labels)
         if self.centroids_ is not None:

@@ -48,7 +48,7 @@ def solve_squared_hinge(
     held_scores = np.empty(len(held.rows), dtype=np.float32)
     parts = parallel_for(
         _fit, len(labels), labels, X.indptr, X.indices.view(np.uint32), X.data, X.shape[1], squared_norms(X),
-        problems.indptr, problems.rows, held.is_held, held.indptr, held_scores, np.float32(C), positive_weight,
+        problems.indptr, problems.rows, held.waits, held.indptr, held_scores, np.float32(C), positive_weight,
         max_epochs, np.float32(BEFORE_HELD) * np.float32(tol), np.float32(tol), np.float32(min_weight),
     )  # fmt: skip
     shape = (len(problems.indptr) - 1, X.shape[1])
@@ -98,7 +98,7 @@ def _dot_of_kept(w, xi, xd, start, stop, min_weight):
 
 @njit(nogil=True, cache=True)
 def _fit(
-    start, stop, labels, xp, xi, xd, n_features, lengths, indptr, rows, is_held, held_at, held_scores, C,
+    start, stop, labels, xp, xi, xd, n_features, lengths, indptr, rows, pair_waits, held_at, held_scores, C,
     positive_weight, max_epochs, first_tol, tol, min_weight,
 ):  # fmt: skip
     counts = np.zeros(stop - start, np.int64)
@@ -112,7 +112,7 @@ def _fit(
     for at in range(start, stop):
         label = labels[at]
         first, m = indptr[label], indptr[label + 1] - indptr[label]
-        order, waits = np.empty(m, np.int32), np.empty(m, np.bool_)
+        order, waits = np.empty(m, np.int32), pair_waits[first : first + m]
         # What is asked of a row at every visit, side by side for the rows of the label.
         has, norm = np.empty(m, np.bool_), np.empty(m, np.float32)
         begin, end = np.empty(m, np.uint64), np.empty(m, np.uint64)
@@ -122,7 +122,7 @@ def _fit(
             has[e] = row >= 0
             n_positive += row >= 0
             row = row if row >= 0 else ~row
-            begin[e], end[e], norm[e], waits[e] = xp[row], xp[row + 1], lengths[row], is_held[row]
+            begin[e], end[e], norm[e] = xp[row], xp[row + 1], lengths[row]
             if not waits[e]:
                 n_positive_others += has[e]
                 order[n_others] = e

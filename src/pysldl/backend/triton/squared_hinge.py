@@ -70,7 +70,7 @@ class _Kernel:
         self.X = (as_tensor(X.indptr, extents), as_tensor(X.indices, torch.int32), as_tensor(X.data, torch.float32))
         self.norms = as_tensor(squared_norms(X), torch.float32)
         self.indptr, self.rows = as_tensor(problems.indptr, torch.int64), as_tensor(problems.rows, torch.int32)
-        self.is_held = as_tensor(held.is_held.view(np.int8))
+        self.waits = as_tensor(held.waits.view(np.int8))
         self.held = as_tensor(held.indptr, torch.int64), as_tensor(held.rows, torch.int32)
         self.held_scores = torch.zeros(len(held.rows), device=self.norms.device)
         self.positive_cost = C * as_tensor(positive_weight, torch.float32)
@@ -95,7 +95,7 @@ class _Kernel:
         left = torch.zeros(len(labels), dtype=torch.int32, device=device)
         C, tol, min_weight, max_epochs = self.limits
         _descend[(n_programs,)](
-            labels, len(labels), *self.X, self.norms, self.indptr, self.rows, self.is_held, *self.held,
+            labels, len(labels), *self.X, self.norms, self.indptr, self.rows, self.waits, *self.held,
             self.held_scores, self.positive_cost, w, alpha, active,
             torch.tensor(PRIMES, dtype=torch.int64, device=device), cursors, *out, value, room, left, self.bias,
             self.converged, self.n_features, C, tol, min_weight, max_epochs, BIAS_CENTER, BIAS_FREEDOM,
@@ -109,7 +109,7 @@ class _Kernel:
 
 @triton.jit
 def _descend(
-    labels, n_labels, xp, xi, xd, norms, indptr, rows, is_held, held_at, held_rows,
+    labels, n_labels, xp, xi, xd, norms, indptr, rows, waits, held_at, held_rows,
     held_scores, positive_cost, w, alpha, active,
     primes, cursors, out_label, out_column, out_value, room, left, bias,
     converged, n_features, C, tol, min_weight, max_epochs, center, freedom,
@@ -124,7 +124,7 @@ def _descend(
         m = (tl.load(indptr + label + 1) - first).to(tl.int32)
         held_first = tl.load(held_at + label)
         n_held = (tl.load(held_at + label + 1) - held_first).to(tl.int32)
-        n_positive, n_positive_others = _count_positive(rows + first, is_held, m, lane, BLOCK)
+        n_positive, n_positive_others = _count_positive(rows + first, waits + first, m, lane, BLOCK)
         one_sided = (n_positive_others == 0) | (n_positive_others == m - n_held)
         if one_sided:
             for start in range(0, n_held, BLOCK):
@@ -140,15 +140,15 @@ def _descend(
             done = 1
             if one_sided == 0:
                 b, done = _solve(
-                    xp, xi, xd, norms, rows + first, is_held, m, m - n_held, 0, without, with_label, w, alpha + first,
-                    active + first, primes, tol, max_epochs, b, freedom, lane, N_PRIMES, BLOCK,
+                    xp, xi, xd, norms, rows + first, waits + first, m, m - n_held, 0, without, with_label, w,
+                    alpha + first, active + first, primes, tol, max_epochs, b, freedom, lane, N_PRIMES, BLOCK,
                 )  # fmt: skip
                 _score_held(
                     xp, xi, xd, held_rows + held_first, held_scores + held_first, n_held, w, b, min_weight, lane, BLOCK
                 )
             if n_held > 0:
                 b, done = _solve(
-                    xp, xi, xd, norms, rows + first, is_held, m, m, 1, without, with_label, w, alpha + first,
+                    xp, xi, xd, norms, rows + first, waits + first, m, m, 1, without, with_label, w, alpha + first,
                     active + first, primes, tol, max_epochs, b, freedom, lane, N_PRIMES, BLOCK,
                 )  # fmt: skip
             tl.store(bias + label, b)
@@ -160,27 +160,27 @@ def _descend(
 
 
 @triton.jit
-def _count_positive(rows, is_held, m, lane, BLOCK: tl.constexpr):
+def _count_positive(rows, waits, m, lane, BLOCK: tl.constexpr):
     """How many rows have the label, and how many of those that are not held out."""
     total = 0
     others = 0
     for start in range(0, m, BLOCK):
         signed = tl.load(rows + start + lane, mask=start + lane < m, other=-1)
         positive = signed >= 0
-        waits = tl.load(is_held + tl.where(positive, signed, 0), mask=positive, other=1)
+        waiting = tl.load(waits + start + lane, mask=positive, other=1)
         total += tl.sum(positive.to(tl.int32))
-        others += tl.sum((positive & (waits == 0)).to(tl.int32))
+        others += tl.sum((positive & (waiting == 0)).to(tl.int32))
     return total, others
 
 
 @triton.jit
 def _solve(
-    xp, xi, xd, norms, rows, is_held, m, size, with_held, shrink_without, shrink_with, w, alpha,
+    xp, xi, xd, norms, rows, waits, m, size, with_held, shrink_without, shrink_with, w, alpha,
     active, primes, tol, max_epochs, b, freedom, lane, N_PRIMES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Passes over ``size`` rows, those held out among them or not, until all conditions hold or the passes are over."""
     # With rows that wait: first they and the rows that have a say.
-    n_active = _list(rows, is_held, alpha, active, m, with_held, 0, lane, BLOCK)
+    n_active = _list(waits, alpha, active, m, with_held, 0, lane, BLOCK)
     epoch = 0
     done = 0
     while (epoch < max_epochs) & (done == 0):
@@ -195,21 +195,20 @@ def _solve(
             if whole:
                 done = 1
             else:
-                n_active = _list(rows, is_held, alpha, active, m, with_held, 1, lane, BLOCK)
+                n_active = _list(waits, alpha, active, m, with_held, 1, lane, BLOCK)
         epoch += 1
     return b, done
 
 
 @triton.jit
-def _list(rows, is_held, alpha, active, m, with_held, everyone, lane, BLOCK: tl.constexpr):
+def _list(waits, alpha, active, m, with_held, everyone, lane, BLOCK: tl.constexpr):
     """Write down the rows to visit and return their number."""
     n_listed = 0
     for start in range(0, m, BLOCK):
         inside = start + lane < m
-        signed = tl.load(rows + start + lane, mask=inside, other=0)
-        waits = tl.load(is_held + tl.where(signed >= 0, signed, -1 - signed), mask=inside, other=0) != 0
+        waiting = tl.load(waits + start + lane, mask=inside, other=0) != 0
         has_say = tl.load(alpha + start + lane, mask=inside, other=0.0) > 0.0
-        listed = inside & tl.where(with_held > 0, waits | has_say | (everyone > 0), waits == 0)
+        listed = inside & tl.where(with_held > 0, waiting | has_say | (everyone > 0), waiting == 0)
         listed = listed.to(tl.int32)
         tl.store(active + n_listed + tl.cumsum(listed, 0) - 1, start + lane, mask=listed > 0)
         n_listed += tl.sum(listed)
