@@ -1,4 +1,4 @@
-"""Methods that change an object as a whole or leave it as it was."""
+"""Methods that either succeed or leave their object unchanged."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 def all_or_nothing(
     method: Callable[Concatenate[Self, Arguments], Result],
 ) -> Callable[Concatenate[Self, Arguments], Result]:
-    """Give an object back its attributes where a method that sets them ends by an error, or by Ctrl-C.
+    """Restore the attributes of an object if the decorated method fails or is interrupted by Ctrl-C.
 
     A fit that was interrupted leaves an estimator that is not fitted, or that is fitted as it was before. Arrays that
     the method changes in place are not restored, and those of an earlier fit stay in memory until the new one is done.

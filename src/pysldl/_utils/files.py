@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, files that are safe to open, and plain file names."""
+"""Write files atomically, open only regular files, and make plain file names."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Parameters given, taken and checked as scikit-learn does, without importing scikit-learn before something is fitted.
+"""Parameters as in scikit-learn's estimators, without importing scikit-learn before something is fitted.
 
 A service must give its first answer within 0.8 s. From the start of the process to the first ``predict_topk`` of
 ``load_predictor`` pass 0.72 s (0.54 s of processor time) with this base of decoders, indexes, ranker and calibration,
@@ -12,7 +12,7 @@ from pysldl.exceptions import DataError
 
 
 class LightEstimator:
-    """An estimator in the eyes of scikit-learn: its ``clone``, ``set_params("stage__name")`` and searches take it.
+    """A minimal estimator that scikit-learn's ``clone``, ``set_params("stage__name")`` and searches accept.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A lock on a file, held against other processes and other threads, and free again when its holder dies."""
+"""A file lock against other processes and threads, released when its holder dies."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ _held = threading.local()
 
 
 def try_lock(handle: int) -> bool:
-    """Lock an open file until it is closed; False where somebody else has it.
+    """Lock an open file until it is closed; False if somebody else has it.
 
     The lock belongs to the open file, so that a second one of the same process does not get it either.
     """

@@ -1,4 +1,4 @@
-"""How much memory there is, and a refusal before an allocation that cannot succeed."""
+"""Find out how much memory is available, and refuse work that would need more."""
 
 import os
 import re
@@ -10,7 +10,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 
 def available_memory() -> int | None:
-    """Return the bytes that can be allocated without swapping, or None where the system does not say."""
+    """Return the bytes that can be allocated without swapping, or None if the system does not say."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

@@ -1,4 +1,4 @@
-"""The question after a name that is not known."""
+"""Suggest similar names for one that is not known."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches

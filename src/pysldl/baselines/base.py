@@ -1,4 +1,4 @@
-"""What all baselines and controls share: their common parameters, and calibration on held-out rows."""
+"""Base classes of the baselines and controls: common parameters, and calibration on held-out rows."""
 
 import warnings
 from dataclasses import dataclass

@@ -108,7 +108,7 @@ class CLIF(LabelSpecificClassifier):
 
 
 class CLIFNetwork(nn.Module):
-    """Label encoder (two graph layers), feature encoder, one gate a label and feature, one classifier a label."""
+    """Label encoder (two graph layers), feature encoder, one gate per label and feature, one classifier per label."""
 
     nodes: Tensor
     adjacency: Tensor

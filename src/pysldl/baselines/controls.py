@@ -1,4 +1,4 @@
-"""Simple methods that every table of results should hold, to show what a new method adds to them."""
+"""Simple control methods, which show what a new method adds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -164,7 +164,7 @@ class RidgeReadout(NormalizingBaseline):
 @inherit_parameters
 @dataclass(eq=False, repr=False)
 class OneVsRestLogistic(NormalizingBaseline):
-    """One logistic regression a label; the score is its probability.
+    """One logistic regression per label; the score is its probability.
 
     Parameters
     ----------

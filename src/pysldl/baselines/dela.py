@@ -47,7 +47,7 @@ class DELA(LabelSpecificClassifier):
         The SLDL paper's setting, and the default of the authors' code. The authors choose less (0.0001 to 0.1) on most
         of their own data sets, where 1 regularizes more than is good.
     latent_dim : int, default=50
-        D. Like everything below not given by the SLDL paper; where no more is said the default of the authors' code.
+        D. Like everything below not given by the SLDL paper; if no more is said the default of the authors' code.
     temperature : float, default=2/3
         Of the relaxed gate samples.
     off_noise : float, default=0.5

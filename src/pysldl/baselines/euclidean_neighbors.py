@@ -1,4 +1,4 @@
-"""The nearest rows by Euclidean distance, ties by rule: what SLEEC and DXML decode with."""
+"""Nearest neighbors by Euclidean distance with deterministic ties, for SLEEC and DXML."""
 
 import numpy as np
 from numpy.typing import NDArray

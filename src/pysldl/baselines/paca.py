@@ -55,7 +55,7 @@ class PACA(LabelSpecificClassifier):
     alpha, gamma : float, default=1.0
         The SLDL paper's settings.
     latent_dim : int, default=50
-        D. Neither the SLDL paper nor a published configuration gives it, nor anything below; where no more is said we
+        D. Neither the SLDL paper nor a published configuration gives it, nor anything below; if no more is said we
         take the defaults of DELA, which is by the same authors and from the same code.
     dropout : float, default=0.1
         In the two encoders.
@@ -68,7 +68,7 @@ class PACA(LabelSpecificClassifier):
         Before that, scale every column to [0, 1], with the ranges of the training rows. Decoded features lie in [0, 1];
         so should those that are given.
     batch_size : int or None, default=None
-        Rows in a step; at least 2. None takes 16 where there are fewer than 4,000 rows to train on, else DELA's 128: a
+        Rows per step; at least 2. None takes 16 if there are fewer than 4,000 rows to train on, else DELA's 128: a
         pass takes as long, and of a small data set fewer of them do.
     half_precision : bool or "auto", default="auto"
         Whether training multiplies in bfloat16 what it has for every label. ``"auto"`` and True do so on a GPU only,

@@ -107,7 +107,7 @@ class SLEEC(NormalizingBaseline):
     n_graph_neighbors : int, default=250
         Label-space neighbors, a row itself among them, whose similarities the embedding keeps.
     n_neighbors : int, default=25
-        Neighbors that vote. Reduced, with a warning, where there are fewer training rows.
+        Neighbors that vote. Reduced, with a warning, if there are fewer training rows.
     n_learners, n_clusters : int, default=1
         Learners that are added up, and clusters of each.
     cost : float, default=0.2

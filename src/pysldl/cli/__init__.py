@@ -1,4 +1,4 @@
-"""The command ``sldl``: one module a sub-command, and one place that turns errors into exit codes."""
+"""The command ``sldl``: one module per subcommand, and one place that turns errors into exit codes."""
 
 import os
 import signal

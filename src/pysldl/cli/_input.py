@@ -1,4 +1,4 @@
-"""DATA on the command line: the options that say how to read it, the rows it stands for, and numbers in words."""
+"""The DATA argument of commands: options for reading it, the rows to use, and lists of numbers."""
 
 import shutil
 import sys
@@ -62,7 +62,7 @@ class Reading:
     read: list[str] | None = None
 
     def given(self) -> str:
-        """The options for the reader of a file that were given, as they are written; empty where there are none."""
+        """Return the reader options that were given, as they are written; empty if there are none."""
         words = ["--text"] * (self.text is not None) + ["--labels"] * (self.labels is not None)
         words += ["--input-format"] * (self.input_format != "auto")
         return ", ".join([*words, *(f"--read {word}" for word in self.read or [])])
@@ -77,12 +77,7 @@ class Reading:
 def read_data(data: str, reading: Reading | None = None, *, n_features: int | None = None) -> "Dataset":
     """Read the data set of a file, of a name in the catalog, or of standard input (``-``).
 
-    Parameters
-    ----------
-    data : str
-    reading : Reading, optional
-    n_features : int, optional
-        Columns that a model expects; only svmlight files, which do not say how many they have, need it.
+    ``n_features`` is what a model expects; only svmlight files, which do not say how many they have, need it.
     """
     from pysldl.datasets import load_dataset, read_dataset
     from pysldl.datasets.readers import detect_format
@@ -102,7 +97,7 @@ def read_data(data: str, reading: Reading | None = None, *, n_features: int | No
 
 
 def choose_rows(dataset: "Dataset", split: str | None, usual: str | None = None) -> "tuple[Dataset, str]":
-    """The rows of a split and its name; without one, the ``usual`` split where there is one, else all rows."""
+    """Select the rows of a split; by default the ``usual`` split if there is one, else all. Also returns its name."""
     if split is None:
         split = usual if usual is not None and usual in dataset.splits else "all"
     return (dataset, split) if split == "all" else (dataset.split(split), split)

@@ -73,17 +73,15 @@ class Model:
         return dataset.tfidf().X if wanted == "tfidf" else dataset.X
 
     def truth_of(self, dataset: Dataset, unseen: Unseen | None) -> Truth:
-        """The labels of a data set, matched by name; by position where the data has no names.
+        """Return the labels of a data set, matched by name, or by position if the data has no names.
 
-        Parameters
-        ----------
-        dataset : Dataset
-        unseen : {"keep", "drop"} or None
-            What to do with a label that the model does not know. None: an error.
+        ``unseen`` says what to do with a label that the model does not know; None: an error.
         """
         names, counts = self.classifier.label_names_, self.classifier.label_counts_
         matched = self.classifier.match_names([str(name) for name in dataset.label_names])
-        unnamed = len(names) == dataset.n_labels and np.array_equal(dataset.label_names, _numbered(dataset.n_labels))
+        unnamed = len(names) == dataset.n_labels and np.array_equal(
+            dataset.label_names, name_array(range(dataset.n_labels))
+        )
         if unnamed or matched == names.tolist():
             return Truth(dataset.Y, counts)
         column = {str(name): position for position, name in enumerate(names)}
@@ -188,7 +186,3 @@ def _text_options(reading: Reading, data: str) -> dict[str, Any]:
     if unknown:
         raise DataError(f"--read {unknown[0]}: {data} is read for its texts, which takes no such option.")
     return {name: value for name, value in options.items() if name in OF_TEXT_FILES}
-
-
-def _numbered(n: int) -> NDArray[np.object_]:
-    return name_array(range(n))

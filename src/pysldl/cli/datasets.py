@@ -1,4 +1,4 @@
-"""`sldl datasets`: the catalog, and what of it is here."""
+"""`sldl datasets`: the catalog of data sets, and local copies of them."""
 
 import os
 from dataclasses import asdict

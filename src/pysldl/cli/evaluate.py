@@ -37,7 +37,7 @@ def evaluate(
     Parameters
     ----------
     split : str, optional
-        Rows to score: a split of the data, or all. Default: test where there is such a split, else all.
+        Rows to score: a split of the data, or all. Default: test if there is such a split, else all.
     ks : str
         Numbers of predicted labels to score.
     unseen : {"keep", "drop"}, optional

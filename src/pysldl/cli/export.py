@@ -1,4 +1,4 @@
-"""`sldl export`: a model and its card in a folder as model hubs take them."""
+"""`sldl export`: a folder for a model hub, with the model and its card."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`sldl fit`: learn from a data set, leave a model folder."""
+"""`sldl fit`: fit a model to a data set and write its folder."""
 
 import os
 import time
@@ -58,7 +58,7 @@ def fit(
         Change a parameter, as key=value: `--set decoder.n_neighbors=50`. A stage is replaced by its class:
         `--set embedding=RandomLabelEmbedding`.
     split : str, optional
-        Rows to learn from: a split of the data, or all. Default: train where there is such a split, else all.
+        Rows to learn from: a split of the data, or all. Default: train if there is such a split, else all.
     features : {"auto", "raw", "tfidf"}
         What to do with raw term counts that come with inverse document frequencies, as in eurlex57k and tibkat: auto
         and tfidf weight them, raw takes them as they are. Stored in the model.
@@ -75,7 +75,7 @@ def fit(
         The vocabulary that the labels are of: SKOS (.ttl, .rdf, .jsonld), .tsv or .csv. Labels may then be given by
         URI, notation or name; predictions have names for people and URIs for machines. Change it by `sldl vocabulary`.
     language : str, optional
-        Of the names that people are shown, such as fi. Default: English where there are English names.
+        Of the names that people are shown, such as fi. Default: English if there are English names.
     match_names : bool
         Learn how often a label applies where its name occurs in the text, for `sldl predict --match-names`.
     """

@@ -56,7 +56,7 @@ def inspect(
         Rows to measure the quality on for the card: a file, or a name of the catalog. Default: held-out training rows,
         whose results a calibrated model keeps.
     split : str, optional
-        Only the rows of this split of the data. Default: test where there is such a split, else all.
+        Only the rows of this split of the data. Default: test if there is such a split, else all.
     """
     from pysldl.persistence import read_manifest
 

@@ -1,10 +1,11 @@
-"""`sldl predict`: labels by name for rows of data."""
+"""`sldl predict`: predict labels for rows of data."""
 
 import csv
 import io
 import json as json_format
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
@@ -83,7 +84,7 @@ def predict(
         File to write, atomically. Default: standard output. With --dask a folder, which gets a Parquet file for every
         part of the data; the same command goes on where it was stopped.
     format : {"jsonl", "csv", "tsv", "parquet", "xc"}, optional
-        A JSON object a row; a table of row, rank, label and score, with commas or tabs; Parquet, with lists of labels
+        A JSON object per row; a table of row, rank, label and score, with commas or tabs; Parquet, with lists of labels
         and scores; or the repository's score file, with columns in place of names. Default: by the suffix of --out
         (.jsonl, .ndjson, .csv, .tsv, .parquet); jsonl on standard output.
     split : str, optional
@@ -237,10 +238,6 @@ def _csv_lines(rows: list[Row], kind: str, n_labels: int, delimiter: str = ",") 
     yield written.getvalue()
 
 
-def _tsv_lines(rows: list[Row], kind: str, n_labels: int) -> Iterator[str]:
-    return _csv_lines(rows, kind, n_labels, "\t")
-
-
 def write_parquet_rows(stream: BinaryIO, rows: list[Row], kind: str) -> None:
     """Write predictions as a Parquet table of rows with lists of labels and scores."""
     try:
@@ -285,6 +282,6 @@ _FORMAT_OF_SUFFIX = {
 _LINES: dict[str, Callable[[list[Row], str, int], Iterator[str]]] = {
     "jsonl": _json_lines,
     "csv": _csv_lines,
-    "tsv": _tsv_lines,
+    "tsv": partial(_csv_lines, delimiter="\t"),
     "xc": _xc_lines,
 }

@@ -1,4 +1,4 @@
-"""`sldl reproduce`: the paper's experiments, from data to one page."""
+"""`sldl reproduce`: run the paper's experiments and write a report."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -165,7 +165,7 @@ def reproduce(
     experiment: ExperimentOptions | None = None,
     report: ReportOptions | None = None,
 ) -> int:
-    """Run the paper's experiments and write every table and figure, and one page that holds them.
+    """Run the paper's experiments and write all tables and figures, and one page that contains them.
 
     Example: `sldl reproduce --out results/paper --published results.csv`, or
     `sldl reproduce --out results/quick --datasets stackex-chess,cal500 --methods sldl,random --first-folds 2`

@@ -55,7 +55,7 @@ def serve(
     port : int
         Port to listen on; 0 picks a free port.
     workers : int, optional
-        Worker processes; they share the model's memory. Default: 2, or 1 where there is one processor.
+        Worker processes; they share the model's memory. Default: 2, or 1 if there is one processor.
     token_file : Path, optional
         File with a token that every client must send as `Authorization: Bearer`; else the variable SLDL_TOKEN, if set.
     allowed_host : list of str, optional

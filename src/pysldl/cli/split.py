@@ -27,7 +27,7 @@ def split(
     reading: Reading | None = None,
     json: Json = False,
 ) -> None:
-    """Split the rows of a data set into train and test, each label with its share of both.
+    """Split the rows of a data set into train and test rows, keeping the share of every label.
 
     Examples: `sldl split posts.jsonl --out posts-split.jsonl --test 0.1`, then `sldl fit posts-split.jsonl` and
     `sldl evaluate`, which find the parts by themselves; `sldl split posts.csv --out 'posts-{split}.csv'`

@@ -1,4 +1,4 @@
-"""`sldl stats`: ranks and rank tests over anybody's results."""
+"""`sldl stats`: ranks and rank tests for any table of results."""
 
 import math
 from dataclasses import replace
@@ -42,7 +42,7 @@ def stats(
         The method that the others are compared with; by default the one with the best rank.
     json : bool
         Print `{metric: {"F_F", "critical_value", "critical_difference", "average_ranks": {method: rank}, "p_value",
-        "mid_ranks": {method: rank}, "reference", "nemenyi_p_values": {method: p}}}`. F_F is null where every data set
+        "mid_ranks": {method: rank}, "reference", "nemenyi_p_values": {method: p}}}`. F_F is null if every data set
         gives the same order, which makes it infinite. In `average_ranks` methods that tie take the smaller rank, as in
         the paper's tables; in `mid_ranks` they share their mean rank.
     plot : Path, optional

@@ -25,7 +25,7 @@ def vocabulary(
     label: str | None = None,
     json: Json = False,
 ) -> None:
-    """Show the vocabulary of a model or one of its labels, or bring the model to a new version of it.
+    """Show the vocabulary of a model or one of its labels, or switch to a new version of the vocabulary.
 
     Examples: `sldl vocabulary subjects --set thesaurus-2027.ttl`, `sldl vocabulary subjects --label cats`
 
@@ -39,7 +39,7 @@ def vocabulary(
     set_ : Path, optional
         The new vocabulary: SKOS (.ttl, .rdf, .jsonld), .tsv or .csv.
     language : str, optional
-        Of the names that people are shown. Default: that of the model, or English where there are English names.
+        Of the names that people are shown. Default: that of the model, or English if there are English names.
     label : str, optional
         Show this label: by URI, notation or name.
     """

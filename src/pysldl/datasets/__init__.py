@@ -1,4 +1,4 @@
-"""Data sets: a reader a file format, a catalog, stratified folds and splits, and synthetic data."""
+"""Data sets: one reader per file format, a catalog, stratified folds and splits, and synthetic data."""
 
 from pysldl.datasets.annif_corpus import read_annif
 from pysldl.datasets.arff import read_arff

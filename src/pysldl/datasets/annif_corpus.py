@@ -27,13 +27,13 @@ class _Document(NamedTuple):
 
 
 def read_annif(path: str | os.PathLike[str], *, encoding: str | None = None, name: str | None = None) -> Dataset:
-    """Read a corpus of Annif: documents with subjects, by URI where there is one and else by name.
+    """Read a corpus of Annif: documents with subjects, by URI if there is one and else by name.
 
     Parameters
     ----------
     path : path
         A folder with a text in each ``.txt`` file and its subjects in a file of the same name, ``.tsv`` (a URI a line,
-        then a tab and the name) or ``.key`` (a name a line), or with a document in each ``.json`` file; or a file:
+        then a tab and the name) or ``.key`` (one name per line), or with a document in each ``.json`` file; or a file:
         ``.tsv`` without a header (text, tab, URIs with spaces between), ``.csv`` with the columns ``text`` and
         ``subject_uris``, ``.jsonl`` with ``text`` and ``subjects``. Files may be packed as ``.gz``. Documents without
         subjects are left out, and a warning says how many there are.

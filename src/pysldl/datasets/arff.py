@@ -75,12 +75,12 @@ def read_arff(
     test_path: str | os.PathLike[str] | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Read an ARFF file; X is dense or CSR as the file is.
+    """Read an ARFF file; X is dense or CSR, depending on how the file stores its rows.
 
     Parameters
     ----------
     path : path
-        ``.gz`` is unpacked on the way.
+        ``.gz`` is unpacked while reading.
     labels : path, int or sequence of str, optional
         MULAN's XML file; or MEKA's number (negative: the last attributes); or the names of the label
         attributes. Default: the XML file of the same name beside the ARFF file, or the number in

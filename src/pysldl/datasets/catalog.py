@@ -21,7 +21,7 @@ SUFFIXES = tuple(
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What is known of a data set before reading it.
+    """Catalog entry of a data set: expected shape, kind of features, source and license.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class DatasetInfo:
     group : {"paper", "large", "repository", "text"}
         The paper's fifteen; two large open ones; the extreme classification repository's; raw text.
     n_samples, n_features, n_labels : int or None
-        Expected shape, train and test rows together; None where it is not certain or, for texts, does not apply.
+        Expected shape, train and test rows together; None if it is not certain or, for texts, does not apply.
     labels_per_sample : float or None
         Mean number of labels of a row.
     features : {"numbers", "binary", "counts", "bag of words", "texts"} or None
@@ -96,7 +96,7 @@ def list_datasets(group: str | None = None) -> list[DatasetInfo]:
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """Return the catalog's entry of a data set.
+    """Look up a data set in the catalog.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ PARTS_OF_ROWS = ("texts", "ids", "titles")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Features, labels, names and splits that agree with one another.
+    """A multi-label data set whose features, labels, names and splits are checked to be consistent.
 
     Everything is checked and brought to one form at construction, so that whoever holds a
     ``Dataset`` need not check again.
@@ -37,13 +37,13 @@ class Dataset:
     feature_names : sequence of str of length n_features, optional
         What the columns of X are.
     splits : mapping of str to row numbers, optional
-        The standard split, for example ``{"train": ..., "test": ...}``; empty where there is none.
+        The standard split, for example ``{"train": ..., "test": ...}``; empty if there is none.
     idf : array of shape (n_features,), optional
         Inverse document frequencies of raw term counts: see :meth:`tfidf`.
     texts : sequence of str of length n_samples, optional
         The raw texts.
     ids, titles : sequences of str of length n_samples, optional
-        What identifies a row, for programs and for people; empty where a row has none.
+        What identifies a row, for programs and for people; empty if a row has none.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Dataset:
     def __post_init__(self) -> None:
         tidy: dict[str, Any] = {
             "X": None if self.X is None else _tidy_features(self.X, self.name),
-            "feature_names": None if self.feature_names is None else _as_names(self.feature_names),
+            "feature_names": None if self.feature_names is None else name_array(self.feature_names).reshape(-1),
             "idf": None if self.idf is None else np.asarray(self.idf, dtype=np.float32),
         }
         for key in PARTS_OF_ROWS:
@@ -122,13 +122,13 @@ class Dataset:
 
     @property
     def feature_density(self) -> float:
-        """Stored share of X; 1 when it is dense, 0 as long as texts are not vectorized."""
+        """Share of entries of X that are stored; 1 if it is dense, 0 as long as texts are not vectorized."""
         if self.X is None or 0 in self.X.shape:
             return 0.0
         return self.X.nnz / (self.n_samples * self.n_features) if isinstance(self.X, csr_array) else 1.0
 
     def subset(self, rows: ArrayLike) -> Self:
-        """The given rows (numbers or a boolean mask), in their order, without splits."""
+        """Select rows by number or boolean mask, in the given order; the result has no splits."""
         chosen = np.asarray(rows)
         if chosen.dtype == bool:
             if chosen.shape != (self.n_samples,):
@@ -144,14 +144,14 @@ class Dataset:
         return replace(self, **changed)
 
     def split(self, name: str) -> Self:
-        """The rows of one standard split, such as ``"train"``."""
+        """Select the rows of one standard split, such as ``"train"``."""
         if name not in self.splits:
             known = ", ".join(map(repr, self.splits)) or "none"
             raise DataError(f"data set {self.name!r} has no split {name!r}; it has: {known}.")
         return self.subset(self.splits[name])
 
     def tfidf(self) -> Self:
-        """Raw term counts as ``(1 + log(count)) * idf`` with rows of length one.
+        """Weight raw term counts by ``(1 + log(count)) * idf`` and scale rows to length one.
 
         The result carries no ``idf``, so that it cannot be applied twice.
         """
@@ -168,7 +168,7 @@ class Dataset:
         return replace(self, X=normalize(weighted, copy=False), idf=None)
 
     def vectorize(self, vectorizer: Any = None) -> Self:
-        """Features of the texts, by a vectorizer fitted on the train rows (all, without a split).
+        """Turn the texts into features by a vectorizer fitted on the train rows (all rows if there is no split).
 
         Parameters
         ----------
@@ -238,10 +238,6 @@ def _entry(matrix: Any, bad: NDArray[np.bool_]) -> tuple[int, int]:
         row = int(np.searchsorted(matrix.indptr, first, side="right")) - 1
         return row, int(matrix.indices[first])
     return first // matrix.shape[1], first % matrix.shape[1]
-
-
-def _as_names(names: Any) -> NDArray[np.object_]:
-    return name_array(names).reshape(-1)
 
 
 def _tidy_split(key: str, rows: Any, n_samples: int, name: str) -> NDArray[np.intp]:

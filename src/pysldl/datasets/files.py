@@ -1,4 +1,4 @@
-"""Opening the files of a data set: clear errors, gzip unpacked, encodings checked."""
+"""Open the files of a data set: unpack gzip, check encodings, raise clear errors."""
 
 import codecs
 import gzip
@@ -18,7 +18,7 @@ UNPACKED_OF_ANY_FILE = 256 << 20
 
 
 def require_file(path: str | os.PathLike[str]) -> Path:
-    """``path``, if it is a file with something in it; otherwise one clear error."""
+    """Return ``path`` if it is a nonempty file; raise a ``DataError`` otherwise."""
     path = Path(path)
     if path.is_dir():
         raise DataError(f"{path}: is a directory, but a file is expected.")
@@ -30,7 +30,7 @@ def require_file(path: str | os.PathLike[str]) -> Path:
 
 
 def unpack_limit() -> int:
-    """How many times larger than the file its unpacked content may be; the environment variable can set it."""
+    """Return how many times larger than the file its unpacked content may be (set by PYSLDL_UNPACK_LIMIT)."""
     try:
         return max(1, int(os.environ.get(UNPACK_LIMIT, DEFAULT_LIMIT)))
     except ValueError:
@@ -72,7 +72,7 @@ def stem(path: Path) -> str:
 
 @contextmanager
 def open_binary(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The bytes of a file; a ``.gz`` one is unpacked on the way, a damaged one is named."""
+    """Open a file to read bytes; ``.gz`` files are unpacked, damaged ones raise a ``DataError``."""
     path = require_file(path)
     try:
         if path.suffix != ".gz":
@@ -87,13 +87,9 @@ def open_binary(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def open_text(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[TextIO]:
-    """The text of a file, unpacked like :func:`open_binary`.
+    """Open a file to read text; ``.gz`` files are unpacked as in :func:`open_binary`.
 
-    Parameters
-    ----------
-    path : path
-    encoding : str, optional
-        Default: UTF-8 (a byte order mark is skipped), or UTF-16 where the file begins with its byte order mark.
+    The default encoding is UTF-8, or UTF-16 if the file begins with its byte order mark.
     """
     if encoding is not None:
         try:

@@ -1,4 +1,4 @@
-"""One function for every file format, which tells the format by name and by content."""
+"""Read any supported file format; the format is detected by file name and content."""
 
 import os
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def read_dataset(path: str | os.PathLike[str], format: str = "auto", **options: 
         Text formats may be packed as ``.gz``. Parquet and Arrow may be a folder of files, or a pattern for them; a
         folder of ``.txt`` files with ``.key`` or ``.tsv`` files beside them is a corpus of Annif.
     format : {"auto", "npz", "xc", "arff", "svmlight", "jsonl", "csv", "parquet", "annif"}
-        "auto" detects it from the suffix, and from the first line where that does not say it.
+        "auto" detects it from the suffix, and from the first line if that does not say it.
     **options
         Passed on to the format's reader, for example ``labels="emotions.xml"`` or ``test_path=...``.
     """
@@ -75,7 +75,7 @@ def read_dataset(path: str | os.PathLike[str], format: str = "auto", **options: 
 
 
 def detect_format(path: str | os.PathLike[str]) -> str:
-    """The format of a file, by its suffix or else its first line."""
+    """Detect the format of a file by its suffix or, failing that, its first line."""
     if is_arrow_path(path):
         return "parquet"
     if is_annif_corpus(path):

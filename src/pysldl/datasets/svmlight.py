@@ -1,4 +1,4 @@
-"""svmlight files with several labels a row: ``1,3 4:0.5 17:2``."""
+"""svmlight files with several labels per row: ``1,3 4:0.5 17:2``."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ def read_svmlight(
     Parameters
     ----------
     path : path
-        ``.gz`` is unpacked on the way.
+        ``.gz`` is unpacked while reading.
     n_features : int, optional
         Number of features; default: as many as the largest index asks for.
     zero_based : bool or "auto"

@@ -41,7 +41,7 @@ class SyntheticDataset(Dataset):
         return [(str(self.label_names[child]), str(self.label_names[parent])) for child, parent in self.implications]
 
     def recovered(self, divergences: NDArray[Any]) -> dict[str, float]:
-        """How much of what was planted the divergences between labels know.
+        """Measure how many of the planted implications the divergences between labels recover.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ def make_asymmetric_multilabel(
     test_size: float = 0.2,
     random_state: int | np.random.Generator | None = 0,
 ) -> SyntheticDataset:
-    """Draw pictures of a small world, tagged and described in words.
+    """Generate descriptions of pictures of a small world, with tags of which some imply others.
 
     A row shows a few scenes ("sky", "kitchen"), the frequent ones more often (Zipf). A scene is
     tagged with its broad label and with some of its narrower ones ("cloud", "rain"), again by

@@ -1,4 +1,4 @@
-"""Tables as text, CSV or TSV: rows by the names of their columns, with their lines, for errors that name them."""
+"""Read and write CSV and TSV tables; errors name the line."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from pysldl.exceptions import DataError
 
 @dataclass(frozen=True)
 class TableFormat:
-    """How a table is written; None: by the name or the first bytes of the file."""
+    """Dialect of a table; None: detected from the name or the first bytes of the file."""
 
     delimiter: str | None = None
     header: bool = True
@@ -24,7 +24,7 @@ class TableFormat:
 
 
 def column_delimiter(path: Path, given: str | None = None) -> str:
-    """What stands between two columns of a table: as given, or by the suffix of the file."""
+    """Return the delimiter between two columns: as given, or by the suffix of the file."""
     if given is None:
         return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
     if given in ("tab", "\\t"):  # as written in a shell
@@ -37,22 +37,10 @@ def column_delimiter(path: Path, given: str | None = None) -> str:
 def table_rows(
     path: str | os.PathLike[str], needed: Sequence[str] = (), written: TableFormat | None = None, advice: str = ""
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the line number and the cells, by column, of every row.
+    """Yield the line number and the cells, by column, of every row of a table, which may be packed as ``.gz``.
 
-    Parameters
-    ----------
-    path : path
-        ``.gz`` is unpacked on the way.
-    needed : sequence of str
-        Columns that the table must have.
-    written : TableFormat, optional
-    advice : str
-        Follows the error where the header lacks a column that is needed.
-
-    Raises
-    ------
-    DataError
-        Naming the file, the line where there is one, and what is wrong there.
+    A ``DataError`` names the line if the table is malformed or lacks one of the columns ``needed``; ``advice`` is added
+    to the latter.
     """
     written = written or TableFormat()
     with open_text(path, written.encoding) as stream:
@@ -77,19 +65,9 @@ def table_rows(
 
 
 def csv_rows(path: Path, required: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the line number and the cells, by column, of every row that is not blank.
+    """Yield the line number and the stripped cells, by column, of every row that is not blank.
 
-    Parameters
-    ----------
-    path : Path
-        UTF-8 text, which may be packed as ``.gz``.
-    required : sequence of str
-        Columns that the header must have.
-
-    Raises
-    ------
-    DataError
-        Naming the file, the line where there is one, and what is wrong there.
+    A ``DataError`` names the line if the table is malformed or lacks one of the columns ``required``.
     """
     for line, row in table_rows(path, required):
         cells = {name: cell.strip() for name, cell in row.items()}

@@ -36,7 +36,7 @@ TEXT_FORMATS = {
 
 
 class TextRows(NamedTuple):
-    """Texts without labels, and what identifies them; ids and titles are None where the file has none."""
+    """Texts without labels, and what identifies them; ids and titles are None if the file has none."""
 
     texts: list[str]
     ids: list[str] | None
@@ -53,7 +53,7 @@ class _Record(NamedTuple):
 
 @dataclass(frozen=True)
 class _Fields:
-    """The fields or columns that hold the parts of a row; None: the usual one, where there is one."""
+    """The fields or columns that hold the parts of a row; None: the usual one, if there is one."""
 
     text: tuple[str, ...]
     labels: str | None
@@ -82,12 +82,12 @@ def read_jsonl(
     encoding: str | None = None,
     name: str | None = None,
 ) -> Dataset:
-    """Read JSON objects, one a line or all in an array, each with a text and a list of label names.
+    """Read JSON objects, one per line or all in one array, each with a text and a list of label names.
 
     Parameters
     ----------
     path : path
-        ``.gz`` is unpacked on the way.
+        ``.gz`` is unpacked while reading.
     text : str or sequence of str
         The field that holds the text; of several, as in ``"title,abstract"``, the texts are joined.
     labels : str
@@ -124,7 +124,7 @@ def read_csv(
     Parameters
     ----------
     path : path
-        ``.gz`` is unpacked on the way.
+        ``.gz`` is unpacked while reading.
     text : str or sequence of str, optional
         The column that holds the text; of several, as in ``"title,abstract"``, the texts are joined. Default: "text".
     labels : str, optional
@@ -165,25 +165,10 @@ def read_texts(
     header: bool = True,
     encoding: str | None = None,
 ) -> TextRows:
-    """Read texts that need no labels.
+    """Read texts without labels, for example to predict labels for them.
 
-    Parameters
-    ----------
-    path : path
-        ``.gz`` is unpacked on the way.
-    text : str or sequence of str, optional
-        The field of a JSON object, or the column of a table, that holds the text; see :func:`read_csv`.
-    format : {"auto", "jsonl", "csv", "lines"}
-        JSON objects or strings (one a line, or an array), a table, or one text a line. "auto" detects it from the
-        suffix; where that does not say it, lines that begin with a brace or a bracket are JSON.
-    id, title : str, optional
-        The fields or columns that identify a row. Default: "id" and "title", which need not be there.
-    delimiter : str, optional
-        Stands between two columns of a table, as in :func:`read_csv`.
-    header : bool
-        Whether the first line of a table names the columns, as in :func:`read_csv`.
-    encoding : str, optional
-        Default: UTF-8, or UTF-16 where the file begins with its mark.
+    ``format`` is "jsonl" (objects or strings, one per line or in an array), "csv" or "lines" (one text per line).
+    "auto" goes by the suffix or, failing that, the first line. The other options are those of :func:`read_csv`.
     """
     path = require_file(path)
     if format == "auto":
@@ -202,12 +187,12 @@ def read_texts(
 
 
 def write_jsonl(dataset: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write texts, labels and what else is known of the rows as JSON lines, atomically.
+    """Write texts, labels and what else is known about the rows as JSON lines, atomically.
 
     Parameters
     ----------
     dataset : Dataset
-        With texts. Ids, titles and the split of a row are written where there are any.
+        With texts. Ids, titles and the split of a row are written if there are any.
     path : path
         File to write.
     """
@@ -217,7 +202,7 @@ def write_jsonl(dataset: Dataset, path: str | os.PathLike[str]) -> None:
 
 
 def write_csv(dataset: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write texts, labels and what else is known of the rows as a table with a header, atomically.
+    """Write texts, labels and what else is known about the rows as a table with a header, atomically.
 
     Parameters
     ----------
@@ -281,7 +266,7 @@ def _text_rows(path: Path, records: Sequence[_Record]) -> TextRows:
 
 
 def _all_or_none(values: Sequence[str | None]) -> list[str] | None:
-    """Values of all rows, empty where a row has none; None where no row has one."""
+    """Values of all rows, empty if a row has none; None if no row has one."""
     return None if all(value is None for value in values) else [value or "" for value in values]
 
 

@@ -34,7 +34,7 @@ def read_vocabulary(path: str | os.PathLike[str], *, format: str = "auto", langu
     Parameters
     ----------
     path : path
-        ``.gz`` is unpacked on the way.
+        ``.gz`` is unpacked while reading.
     format : {"auto", "tsv", "csv", "turtle", "xml", "json-ld", "nt"}
         "auto" goes by the suffix. TSV has a concept a line, without a header: identifier, name and, if there is one,
         notation. CSV has a header: ``uri``, ``label_en`` (a column for each language, or just ``label``) and, as far as
@@ -42,7 +42,7 @@ def read_vocabulary(path: str | os.PathLike[str], *, format: str = "auto", langu
         values in one cell are separated by bars.
     language : str, optional
         The language of the names that people are shown; for TSV, and for the column ``label``, the one it is in.
-        Default: English where there are English names, else the language with the most.
+        Default: English if there are English names, else the language with the most.
 
     Returns
     -------
@@ -89,7 +89,7 @@ def _without_brackets(identifier: str) -> str:
 
 
 def _tsv_concepts(path: Path, language: str) -> Iterator[Concept]:
-    """A concept a line; one without a name is deprecated, as in Annif."""
+    """One concept per line; one without a name is deprecated, as in Annif."""
     with open_text(path) as stream:
         for number, line in enumerate(stream, start=1):
             if not line.strip():

@@ -59,7 +59,7 @@ def read_xc(
     Parameters
     ----------
     path : path
-        The file, or the file of the train rows. ``.gz`` is unpacked on the way.
+        The file, or the file of the train rows. ``.gz`` is unpacked while reading.
     test_path : path, optional
         The file of the test rows; then the result has the splits "train" and "test".
     name : str, optional

@@ -1,4 +1,4 @@
-"""What label embeddings share: a vector per label, a row's target as their sum, and for trained ones a path of fits."""
+"""Base classes of the label embeddings."""
 
 import warnings
 from collections.abc import Sequence
@@ -222,5 +222,5 @@ def normal_rows(
 
 
 def assumed_pairs(n_labels: int, n_pairs: int | None) -> int:
-    """Entries of the label graph, where nobody counted them."""
+    """Entries of the label graph, if nobody counted them."""
     return min(n_labels**2, PAIRS_PER_LABEL * n_labels) if n_pairs is None else min(n_labels**2, n_pairs)

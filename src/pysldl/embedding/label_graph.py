@@ -1,4 +1,4 @@
-"""How probable is it to walk from one label to another? Eqs. 1 to 6 of the paper.
+"""The label graph and the random walk on it (Eqs. 1 to 6 of the paper).
 
 Two labels are linked when they ever stand on the same row; a discounted random walk over these links
 says, for every label, how strongly each other label is related to it. The relation has a direction:
@@ -104,7 +104,7 @@ def rank_labels(P: NDArray[np.floating], *, with_anchor: bool = False) -> NDArra
 def choose_graph(
     graph: Literal["auto", "dense", "sparse"], n_labels: int, dense_memory: int, limit: int | str | None = None
 ) -> Graph:
-    """What ``graph`` means for ``n_labels`` labels that occur: ``"auto"`` is dense where that is cheap and fits."""
+    """What ``graph`` means for ``n_labels`` labels that occur: ``"auto"`` is dense if that is cheap and fits."""
     if graph != "auto":
         return graph
     return "dense" if n_labels <= DENSE_LABELS and fits_in_memory(dense_memory, limit) else "sparse"

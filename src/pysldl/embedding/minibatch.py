@@ -1,4 +1,4 @@
-"""The ranking loss minimized a few anchors at a time; only the labels that they rank move."""
+"""Minimize the ranking loss by batches of anchors; only the labels that they rank move."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

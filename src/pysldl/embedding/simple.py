@@ -1,4 +1,4 @@
-"""Embeddings that learn nothing from the relations between labels: the controls of every experiment."""
+"""Embeddings that ignore the relations between labels: the controls of the experiments."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -88,7 +88,7 @@ class SVDLabelEmbedding(LabelEmbedding):
     Parameters
     ----------
     n_components : int
-        Width of the latent space (c_hat); reduced to the number of labels where there are fewer.
+        Width of the latent space (c_hat); reduced to the number of labels if there are fewer.
     random_state : int, RandomState or None
         Seed of everything random.
 

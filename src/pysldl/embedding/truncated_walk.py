@@ -1,4 +1,4 @@
-"""The labels that the random walk reaches from each label, and rankings by it, without a matrix of all pairs.
+"""The random walk on the label graph and its rankings, without a matrix of all pairs of labels.
 
 The total of the discounted walk is a nested sum: ``T₀ = P`` and ``Tₙ = P + discount · P Tₙ₋₁``, after n steps that of
 Eqs. 3 to 5. If every row of ``Tₙ₋₁`` keeps only its strongest entries, a step costs as many products as there are

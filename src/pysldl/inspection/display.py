@@ -1,4 +1,4 @@
-"""Tables for notebooks and terminals, and a fitted model in one: its stages, its size, its held-out metrics."""
+"""Tables for notebooks and terminals, and a summary of a fitted model."""
 
 from collections.abc import Iterable, Sequence
 from html import escape

@@ -1,4 +1,4 @@
-"""Why a row got a label, in a form that prints."""
+"""Explanations of why a row got a label."""
 
 from dataclasses import dataclass
 from html import escape

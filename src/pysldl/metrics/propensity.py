@@ -1,4 +1,4 @@
-"""How likely a true label is to have been recorded at all, from its training frequency.
+"""Propensities: how likely a true label is to be recorded, estimated from its training frequency.
 
 The model is that of Jain, Prabhu and Varma, "Extreme multi-label loss functions for
 recommendation, tagging, ranking and other missing label applications", KDD 2016.

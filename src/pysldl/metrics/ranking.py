@@ -1,4 +1,4 @@
-r"""How good the k best labels of every row are.
+r"""Ranking metrics of the k best labels of every row.
 
 Let :math:`h_{ir}` be 1 if the r-th predicted label of row i is a true one, :math:`|y_i|` the number
 of true labels, :math:`w` the inverse propensities, :math:`w^*_{ir}` those of the row's true labels in
@@ -94,7 +94,7 @@ def evaluate(
     weights = None if inv_propensity is None else _label_weights(inv_propensity, truth.shape[1])
     ranking = _compare(truth, _predicted_labels(predictions, truth.shape, max(ks)), weights)
     # A perfect ranking may exceed 1 by the rounding of its sums.
-    return {f"{name}@{k}": min(_METRICS[name](ranking, k), 1.0) for name in names for k in ks}
+    return {f"{name}@{k}": min(float(_METRICS[name](ranking, k)), 1.0) for name in names for k in ks}
 
 
 def precision_at_k(Y_true: Any, predictions: Any, k: int) -> float:
@@ -202,8 +202,8 @@ class _Ranking:
 
     hits: NDArray[np.bool_]  # (n, width)
     n_true: NDArray[np.int64]  # (n,)
-    hit_weights: NDArray[np.float64] | None = None  # (n, width), 0 where no hit
-    ideal_weights: NDArray[np.float64] | None = None  # (n, width), descending, 0 beyond n_true
+    hit_weights: Any = None  # (n, width), 0 where no hit; None without propensities
+    ideal_weights: Any = None  # (n, width), descending, 0 beyond n_true
 
 
 def _compare(truth: Any, labels: NDArray[np.int64], weights: NDArray[np.float64] | None) -> _Ranking:
@@ -307,7 +307,7 @@ def _without_labels(truth: Any, ignore_labels: ArrayLike) -> Any:
 
 
 def _label_weights(inv_propensity: ArrayLike, n_labels: int) -> NDArray[np.float64]:
-    """Return inverse propensities as checked float64 weights, one a label."""
+    """Return inverse propensities as checked float64 weights, one per label."""
     weights = np.asarray(inv_propensity, dtype=np.float64)
     if weights.shape != (n_labels,):
         raise DataError(f"inv_propensity must have shape ({n_labels},), got {weights.shape}.")
@@ -316,36 +316,13 @@ def _label_weights(inv_propensity: ArrayLike, n_labels: int) -> NDArray[np.float
     return weights
 
 
-def _precision(ranking: _Ranking, k: int) -> float:
-    return float(ranking.hits[:, :k].mean())
-
-
-def _ndcg(ranking: _Ranking, k: int) -> float:
-    return float(_discounted(ranking.hits, ranking.n_true, k).mean())
-
-
-def _recall(ranking: _Ranking, k: int) -> float:
-    return float((ranking.hits[:, :k].sum(axis=1) / np.maximum(ranking.n_true, 1)).mean())
-
-
-def _psprecision(ranking: _Ranking, k: int) -> float:
-    assert ranking.hit_weights is not None and ranking.ideal_weights is not None
-    return _ratio(ranking.hit_weights[:, :k].sum(), ranking.ideal_weights[:, :k].sum())
-
-
-def _psndcg(ranking: _Ranking, k: int) -> float:
-    assert ranking.hit_weights is not None and ranking.ideal_weights is not None
-    gained = _discounted(ranking.hit_weights, ranking.n_true, k)
-    attainable = _discounted(ranking.ideal_weights, ranking.n_true, k)
-    return _ratio(gained.sum(), attainable.sum())
-
-
-_METRICS: dict[str, Callable[[_Ranking, int], float]] = {
-    "P": _precision,
-    "nDCG": _ndcg,
-    "R": _recall,
-    "PSP": _psprecision,
-    "PSnDCG": _psndcg,
+# The formulas at the top of this file.
+_METRICS: dict[str, Callable[[_Ranking, int], Any]] = {
+    "P": lambda r, k: r.hits[:, :k].mean(),
+    "nDCG": lambda r, k: _discounted(r.hits, r.n_true, k).mean(),
+    "R": lambda r, k: (r.hits[:, :k].sum(axis=1) / np.maximum(r.n_true, 1)).mean(),
+    "PSP": lambda r, k: _ratio(r.hit_weights[:, :k], r.ideal_weights[:, :k]),
+    "PSnDCG": lambda r, k: _ratio(_discounted(r.hit_weights, r.n_true, k), _discounted(r.ideal_weights, r.n_true, k)),
 }
 _PROPENSITY_SCORED = frozenset({"PSP", "PSnDCG"})
 
@@ -357,8 +334,8 @@ def _discounted(gains: NDArray[Any], n_true: NDArray[np.int64], k: int) -> NDArr
     return (gains[:, :k] @ discount) / ideal
 
 
-def _ratio(gained: float, attainable: float) -> float:
-    return float(gained / attainable) if attainable > 0 else 0.0
+def _ratio(gains: NDArray[np.float64], attainable: NDArray[np.float64]) -> float:
+    return float(gains.sum() / attainable.sum()) if attainable.sum() > 0 else 0.0
 
 
 def _single(name: str, Y_true: Any, predictions: Any, k: int, inv_propensity: ArrayLike | None = None) -> float:

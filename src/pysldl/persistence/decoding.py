@@ -1,4 +1,4 @@
-"""From the JSON tree, arrays and names back to a model."""
+"""Rebuild a model from its JSON tree, arrays and names."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,15 +21,9 @@ MOST_COLUMNS = 2**31
 
 
 class TreeDecoder:
-    """Decodes the tree of one model.
+    """Decode the tree of one model; ``source`` names its folder in errors.
 
-    Parameters
-    ----------
-    source : str
-        The model folder, for error messages.
-    arrays : dict of str to ndarray
-    strings : dict of str to dict of str to list of str
-        File, name, texts.
+    ``strings`` maps the name of a file to its lists of texts by name.
     """
 
     def __init__(
@@ -128,7 +122,7 @@ class TreeDecoder:
         return scalar
 
     def _check_shape(self, shape: Any, indptr: Any) -> None:
-        """Before a matrix is made, which takes memory for as many rows as are stated."""
+        """Check the shape before a matrix is made, which takes memory for as many rows as are stated."""
         n_rows, n_columns = shape
         whole = type(n_rows) is int and type(n_columns) is int and 0 <= n_columns < MOST_COLUMNS
         if not whole or indptr.shape != (n_rows + 1,):

@@ -1,4 +1,4 @@
-"""From a fitted model to a JSON tree, with arrays and names put aside for files of their own.
+"""Turn a fitted model into a JSON tree; arrays and long lists of names go into separate files.
 
 Null, booleans, whole numbers, finite floats, text and lists stand for themselves. Everything else is an object
 whose ``kind`` says what it is; ``decoding`` reads it back.
@@ -33,14 +33,9 @@ OTHER_NAMES = "strings.json"
 
 
 class TreeEncoder:
-    """Encodes one model.
+    """Encode one model; ``arrays`` and ``strings`` collect what goes into other files.
 
-    Attributes
-    ----------
-    arrays : dict of str to ndarray
-        Arrays put aside, under the path of the attribute they came from (``embedding_.components_``).
-    strings : dict of str to dict of str to list of str
-        Texts put aside: file, path of the attribute, texts.
+    Arrays are named by the path of their attribute (``embedding_.components_``), texts by file and path.
     """
 
     def __init__(self) -> None:
@@ -85,7 +80,11 @@ class TreeEncoder:
         name = name_of(type(model))
         state = {attribute: getattr(model, attribute) for attribute in model._saved_state if hasattr(model, attribute)}
         params = model.get_params(deep=False)
-        dropped = {key: _dropped(value) for key, value in params.items() if _is_dropped(value)}
+        dropped = {
+            key: {"kind": "dropped", "was": getattr(value, "__qualname__", type(value).__name__)}
+            for key, value in params.items()
+            if _is_dropped(value)
+        }
         kept = {key: value for key, value in params.items() if key not in dropped}
         return {
             "kind": "estimator",
@@ -112,7 +111,7 @@ class TreeEncoder:
                 return {"kind": "list", "of": self._names(values, where)}
             if _all_are(float, values):
                 return {"kind": "list", "of": self._array(np.array(values), where)}
-            if _all_are(int, values) and _fit_int64(values):
+            if _all_are(int, values) and -(2**63) <= min(values) <= max(values) < 2**63:
                 return {"kind": "list", "of": self._array(np.array(values, dtype=np.int64), where)}
         return [self.encode(value, f"{where}.{i}") for i, value in enumerate(values)]
 
@@ -175,19 +174,11 @@ def _all_are(kind: type, values: Sequence[Any]) -> bool:
     return all(type(value) is kind for value in values)
 
 
-def _fit_int64(values: Sequence[int]) -> bool:
-    return min(values) >= -(2**63) and max(values) < 2**63
-
-
 def _is_dropped(value: Any) -> bool:
     """Whether a parameter concerns only the fit, and cannot be written: a generator's state, a callback."""
     if isinstance(value, (np.random.RandomState, np.random.Generator)):
         return True
     return callable(value) and not isinstance(value, type) and not is_estimator(type(value))
-
-
-def _dropped(value: Any) -> dict[str, Any]:
-    return {"kind": "dropped", "was": getattr(value, "__qualname__", type(value).__name__)}
 
 
 def _unsupported(value: Any, where: str, what: str | None = None) -> DataError:

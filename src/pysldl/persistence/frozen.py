@@ -1,4 +1,4 @@
-"""A copy of a version's arrays in memory that nobody can change or cut short.
+"""A sealed copy of a version's arrays in memory, which nobody can change or truncate.
 
 Arrays that are mapped from a file end the process when somebody shortens the file, and change when somebody writes to
 it. A service maps a sealed copy instead, once for all of its processes.
@@ -13,14 +13,9 @@ from pysldl.persistence.manifest import ARRAYS
 
 
 class FrozenArrays:
-    """A sealed copy in memory, open as long as other processes may have to find it.
+    """A sealed copy in memory; other processes of the same user find it under ``path`` while it is open.
 
-    Arrays that were mapped from it stay when it is closed. The memory is free when nobody has it open or mapped.
-
-    Attributes
-    ----------
-    path : Path
-        For other processes of the same user, too.
+    Arrays that were mapped from it stay when it is closed. The memory is freed when nobody has it open or mapped.
     """
 
     def __init__(self, handle: int) -> None:
@@ -28,7 +23,7 @@ class FrozenArrays:
         self.path = Path(f"/proc/{os.getpid()}/fd/{handle}")
 
     def close(self) -> None:
-        """Let nobody find it any more."""
+        """Close the copy; arrays that were mapped from it stay valid."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -38,12 +33,9 @@ class FrozenArrays:
 
 
 def frozen_arrays(version: Path) -> FrozenArrays | None:
-    """Copy the arrays of a version into sealed memory; None on systems that have no such thing.
+    """Copy the arrays of a version into sealed memory; None on systems that do not support it.
 
-    Raises
-    ------
-    OSError
-        The file cannot be read, or there is not enough memory.
+    An ``OSError`` is raised if the file cannot be read or there is not enough memory.
     """
     if sys.platform != "linux" or not hasattr(os, "memfd_create"):
         return None

@@ -1,4 +1,4 @@
-"""Reading a model folder, after making sure that it is one, whole, and of a known format."""
+"""Read a model folder, after checking that it is complete and of a known format."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ def read_model(
     verify: bool = True,
     arrays: Path | None = None,
 ) -> Any:
-    """What ``decoder`` makes of a model folder, with its arrays from elsewhere where asked; see :func:`load_model`."""
+    """Read a model folder with ``decoder``; ``arrays`` names another file for its arrays. See :func:`load_model`."""
 
     def load(folder: Path) -> Any:
         manifest = load_manifest(folder, verify=verify)
@@ -61,7 +61,7 @@ def read_model(
 
 
 def read_manifest(path: str | os.PathLike[str]) -> Manifest:
-    """What a model folder says of itself, without loading the model.
+    """Read the manifest of a model folder, without loading the model.
 
     The manifest is checked against its checksum, the other files are not looked at.
 

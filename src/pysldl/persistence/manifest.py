@@ -1,4 +1,4 @@
-"""The manifest: what a model folder holds, which format it is in, and how to tell that it is whole."""
+"""The manifest of a model folder: its content, its format, and checksums of its files."""
 
 import hashlib
 import json
@@ -53,7 +53,7 @@ class FileRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a model folder says of itself.
+    """Description of a model folder: its format, class, sizes, files and parameters.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ class Manifest:
     model_class : str
         Name of the model's class.
     n_labels : int or None
-        Number of labels; None where the model does not know.
+        Number of labels; None if the model does not know.
     n_features : int or None
-        Number of features; None where the model does not know.
+        Number of features; None if the model does not know.
     n_bytes : int
         Size of all files but the manifest.
     files : dict of str to FileRecord

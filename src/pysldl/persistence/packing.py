@@ -1,4 +1,4 @@
-"""Sparse matrices with fewer bytes, without loss: gaps between columns in place of columns, halves where they suffice.
+"""Lossless compression of sparse matrices: column gaps as bytes, values in half precision if that is exact.
 
 A column is stored as its distance from the one before it, in bytes of seven bits each, the lowest first; all but the
 last byte of a number have the eighth bit set. Most distances take one byte, where a column takes four.
@@ -21,7 +21,7 @@ def can_pack(matrix: Any) -> bool:
 
 
 def pack(matrix: Any) -> tuple[NDArray[np.uint8], NDArray[Any]]:
-    """The gaps of a CSR matrix, as bytes, and its values: half-precision, or a single one, where that loses nothing."""
+    """Return the column gaps of a CSR matrix as bytes, and its values in the smallest form that loses nothing."""
     indices = np.asarray(matrix.indices)
     first = matrix.indptr[:-1][np.diff(matrix.indptr) > 0]
     parts = [np.empty(0, dtype=np.uint8)]
@@ -36,7 +36,7 @@ def pack(matrix: Any) -> tuple[NDArray[np.uint8], NDArray[Any]]:
 
 
 def unpack_indices(stream: NDArray[np.uint8], indptr: NDArray[np.integer], n_columns: int) -> NDArray[np.integer]:
-    """The columns of a matrix from their gaps, of the type of ``indptr``; a ValueError where they cannot be."""
+    """Restore the columns of a matrix from their gaps, with the type of ``indptr``; ValueError if damaged."""
     n_entries = int(indptr[-1]) if len(indptr) else 0
     if stream.ndim != 1 or stream.dtype != np.uint8 or np.any(np.diff(indptr) < 0) or (len(indptr) and indptr[0]):
         raise ValueError("a packed matrix has other arrays than it needs.")
@@ -61,7 +61,7 @@ def unpack_indices(stream: NDArray[np.uint8], indptr: NDArray[np.integer], n_col
 
 
 def unpack_values(values: NDArray[Any], n_entries: int, dtype: Any) -> NDArray[Any]:
-    """As many values as there are entries, in their own precision."""
+    """Expand packed values to one per entry, in their original precision."""
     if values.shape not in ((1,), (n_entries,)):
         raise ValueError("a packed matrix has more or fewer values than columns.")
     if values.shape == (n_entries,):

@@ -1,4 +1,4 @@
-"""Reading from a model folder what predicts, and leaving out what only learns."""
+"""Load only the parts of a model folder that are needed to predict."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The classes a model folder may be built from. A file never decides what is imported: it names a row of this table."""
+"""The table of classes that a model folder may contain; a file never decides what is imported."""
 
 from importlib import import_module
 from typing import Any, TypeVar
@@ -71,12 +71,12 @@ def register_saveable(cls: Class) -> Class:
 
 
 def home_of(name: Any) -> str | None:
-    """Return the module of the library that defines the class of that name; None where none does."""
+    """Return the module of the library that defines the class of that name; None if none does."""
     return HOMES.get(name) if isinstance(name, str) else None
 
 
 def find_class(name: Any) -> type | None:
-    """Return the class of that name; None where there is none, or an extra that it needs is not installed."""
+    """Return the class of that name; None if there is none, or an extra that it needs is not installed."""
     home = home_of(name)
     if home is None:
         return _registered.get(name) if isinstance(name, str) else None
@@ -93,7 +93,7 @@ def is_estimator(cls: Any) -> bool:
 
 
 def name_of(cls: type) -> str:
-    """Return the name under which ``cls`` is saved; an error where loading could not find it again."""
+    """Return the name under which ``cls`` is saved; an error if loading could not find it again."""
     if find_class(cls.__name__) is not cls:
         raise DataError(
             f"{cls.__module__}.{cls.__qualname__} cannot be saved: it is not a class of the library. "

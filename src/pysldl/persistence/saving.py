@@ -1,4 +1,4 @@
-"""Writing a model folder: all of it, or nothing."""
+"""Write a model folder, completely or not at all."""
 
 import json
 import os

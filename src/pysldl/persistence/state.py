@@ -184,17 +184,8 @@ class Optional:
 def check_state(model: Any, sizes: Sizes | None = None) -> None:
     """Check the parameters and fitted attributes of a loaded model, and of its parts, against the table.
 
-    Parameters
-    ----------
-    model : object
-        Classes without a row in the table are not looked into.
-    sizes : dict of str to int, optional
-        Sizes that are known already; those that are found are added.
-
-    Raises
-    ------
-    ModelFormatError
-        Names the attribute and what is wrong with it.
+    Classes without a row in the table are not checked. ``sizes`` are known already; those that are found are added. A
+    ``ModelFormatError`` names the attribute and what is wrong with it.
     """
     sizes = {} if sizes is None else sizes
     name = type(model).__name__

@@ -1,4 +1,4 @@
-"""Arrays in one safetensors file, used where they lie on the disk.
+"""Arrays in one safetensors file, memory-mapped when they are read.
 
 The format is eight bytes with the length of a JSON header, the header, and the arrays without gaps. The safetensors
 package would copy every array as it reads; a memory map reads only what is used, and processes share it.
@@ -59,7 +59,7 @@ def write_tensors(stream: BinaryIO, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_tensors(path: Path, *, mapped: bool) -> dict[str, NDArray[Any]]:
-    """The arrays of a file: read-only and memory-mapped, or in memory and writeable.
+    """Read the arrays of a file: memory-mapped and read-only, or in memory and writable.
 
     Every offset is checked against the file before it is used.
     """

@@ -1,4 +1,4 @@
-"""Regular expressions whose search takes time that grows linearly with the text, whatever the text is."""
+"""Check that a regular expression takes linear time on every text."""
 
 import re
 from typing import Any, NamedTuple
@@ -18,17 +18,13 @@ class _Item(NamedTuple):
 
 
 def is_linear_pattern(pattern: str) -> bool:
-    r"""Return whether searching all matches of a pattern takes linear time on every text, as far as is known.
+    r"""Return whether searching all matches of a pattern takes linear time on every text, as far as we know.
 
-    Python's engine goes back and tries again where a part of a pattern fails. What was repeated without end is then
-    read again, at worst from every letter of the text: ``a*b`` takes a time that grows with the square of a text of
-    many a. So only one repetition may be endless, it repeats one character or set of characters, and what follows it
-    must not be able to fail where that costs: nothing, what is optional, a word boundary, or once more the set that the
-    match began with. Bounded repetitions may divide a text in a few ways only.
-
-    Parameters
-    ----------
-    pattern : str
+    Python's engine goes back and tries again if a part of a pattern fails. What was repeated without end is then read
+    again, at worst from every letter of the text: ``a*b`` takes a time that grows with the square of a text of many a.
+    So only one repetition may be endless, it repeats one character or set of characters, and what follows it must not
+    be able to fail where that costs: nothing, what is optional, a word boundary, or once more the set that the match
+    began with. Bounded repetitions may divide a text in a few ways only.
 
     Examples
     --------
@@ -86,7 +82,7 @@ def _ends_well(items: list[_Item], at: int) -> bool:
     if all(item.kind == "bounded" and not item.least for item in rest):
         return True  # nothing in it can fail
     before = [item for item in items[: at + 1] if item.kind != "place"]
-    first, word, boundary = before[0], _set_of(r"\w"), _place_of(r"\b")
+    first, word, boundary = before[0], _item_of(r"\w").what, _item_of(r"\b")
     if rest == [boundary]:
         if items[0] == boundary:  # then a match begins at the two ends of a word only
             return _holds_words(repeated) or _is_within_words(repeated)
@@ -96,11 +92,7 @@ def _ends_well(items: list[_Item], at: int) -> bool:
     return False
 
 
-def _set_of(pattern: str) -> str:
-    return _flat(re._parser.parse(pattern))[0].what  # type: ignore[attr-defined]
-
-
-def _place_of(pattern: str) -> _Item:
+def _item_of(pattern: str) -> _Item:
     return _flat(re._parser.parse(pattern))[0]  # type: ignore[attr-defined]
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn's text vectorizers, taken apart into what makes them work and put together again.
+"""Save and restore scikit-learn's text vectorizers.
 
 Only parameters of this module's table are taken, with the values that it allows: a vectorizer could otherwise be told
 to read files, or to search by a pattern that takes for ever.
@@ -26,7 +26,7 @@ def is_vectorizer(value: Any) -> bool:
 
 
 def parts_of_vectorizer(vectorizer: "CountVectorizer", where: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters, and once fitted the terms in the order of their columns and their idf weights."""
+    """Return the parameters and, if fitted, the terms in column order and their idf weights."""
     params = vectorizer.get_params(deep=False)
     for name, value in params.items():
         if callable(value) and not isinstance(value, type):
@@ -48,7 +48,7 @@ def parts_of_vectorizer(vectorizer: "CountVectorizer", where: str) -> tuple[dict
 
 
 def restore_vectorizer(name: str, params: Mapping[str, Any], state: Mapping[str, Any]) -> "CountVectorizer":
-    """The vectorizer with these :func:`parts_of_vectorizer`."""
+    """Rebuild a vectorizer from its :func:`parts_of_vectorizer`."""
     if name not in VECTORIZERS:
         raise KeyError(name)
     for parameter, value in params.items():

@@ -1,4 +1,4 @@
-"""The versions of a model, in folders beside each other, and the one file that says which of them is current.
+"""The versions of a model, each in its own folder, and the file that says which one is current.
 
 A version is written once and never changed, so that a service which uses it is not disturbed by the next one. Readers
 follow the pointer; writers hold the lock of the folder.
@@ -43,7 +43,7 @@ def current_version(path: str | os.PathLike[str]) -> Path:
     """Find the folder of the current version of a model.
 
     A version never changes, so its path tells it from all others: where this function returns another path, the model
-    was replaced, or a link on the way was turned to another one. :func:`load_model`, :func:`load_predictor` and
+    was replaced, or a link while reading was turned to another one. :func:`load_model`, :func:`load_predictor` and
     :func:`read_manifest` take a version as well as a model, and then read this version and no other.
 
     Parameters
@@ -86,7 +86,7 @@ def current_version(path: str | os.PathLike[str]) -> Path:
 
 
 def read_current(path: str | os.PathLike[str], read: Callable[[Path], Result]) -> Result:
-    """Call ``read`` with the current version of a model, and again where that was replaced meanwhile.
+    """Call ``read`` with the current version of a model, and again if that was replaced in the meantime.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def read_current(path: str | os.PathLike[str], read: Callable[[Path], Result]) -
 
 @contextmanager
 def lock_model(path: str | os.PathLike[str], *, wait: float = WAIT) -> Iterator[None]:
-    """Keep other writers of a model waiting while this one reads, changes and saves it; readers are not disturbed.
+    """Hold the lock of a model while reading, changing and saving it; other writers wait, readers do not.
 
     A thread that holds the lock may take it again, as :func:`save_model` does. It is free when its holder dies.
 
@@ -168,7 +168,7 @@ class HashedFile:
 
 @contextmanager
 def write_file(path: Path) -> Iterator[Any]:
-    """A new file as a :class:`HashedFile`, on the disk for good when the block ends."""
+    """Open a new file as a :class:`HashedFile`; it is flushed to the disk when the block ends."""
     with path.open("xb") as stream:
         yield HashedFile(stream)
         stream.flush()
@@ -179,27 +179,12 @@ def write_file(path: Path) -> Iterator[Any]:
 def new_version(
     target: Path, *, overwrite: bool, expected: str | None = None, name: str | None = None, wait: float = WAIT
 ) -> Iterator[Path]:
-    """An empty folder for a new version of the model ``target``, which becomes the current one when the block ends.
+    """Make an empty folder for a new version of ``target``, which becomes current when the block ends.
 
-    Parameters
-    ----------
-    target : Path
-        The model folder, without links; made where missing.
-    overwrite : bool
-        Whether a model may be there already.
-    expected : str, optional
-        Name of the version that the new one comes from; refused where another one is current by now.
-    name : str, optional
-        Name of the version; random by default.
-    wait : float
-        Seconds to wait for another writer.
-
-    Raises
-    ------
-    DataError
-        The model may not be replaced.
-    OSError
-        Something cannot be written. The current version stays what it was.
+    ``target`` is a path without links and is made if missing; ``overwrite`` says whether a model may be there already.
+    If ``expected`` is given and another version is current by now, the new one is refused. ``name`` is random by
+    default. Raises a ``DataError`` if the model may not be replaced, and an ``OSError`` if something cannot be written;
+    the current version then stays what it was.
     """
     with _locked_folder(target, wait):
         replaced = check_target(target, overwrite=overwrite, expected=expected)
@@ -231,7 +216,7 @@ def copy_version(version: Path, target: Path) -> None:
 
 
 def check_target(target: Path, *, overwrite: bool, expected: str | None = None) -> str | None:
-    """Return the name of the current version; None where there is no model, and an error where none may be put."""
+    """Return the name of the current version; None if there is no model, and an error if none may be put."""
     if not target.parent.is_dir():
         raise DataError(f"{target.parent}: no such folder to write the model {target.name} into.")
     current = None

@@ -1,4 +1,4 @@
-"""Features as the stages take them: sparse rows in one form, standardized columns, dense vectors beside them."""
+"""Prepare features for the stages: canonical sparse rows, standardized columns, additional dense vectors."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def canonical_rows(X: Any) -> Any:
         return X
     if X.shape[0] == 1 and (X.indices[1:] > X.indices[:-1]).all():
         return X
-    # Asked of a new matrix over the same arrays: what a matrix says of itself may be out of date.
+    # Asked of a new matrix over the same arrays: what a matrix says about itself may be out of date.
     rows = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
     if rows.has_canonical_format:
         return X
@@ -39,7 +39,7 @@ def canonical_rows(X: Any) -> Any:
 
 
 def is_mostly_dense(X: Any) -> bool:
-    """Whether more than half of the values are not zero, so that nothing is lost where a mean is taken off them."""
+    """Whether more than half of the values are nonzero, so that centering loses no sparsity."""
     n_filled = X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X)
     return bool(X.shape[1] > 1 and n_filled > MOSTLY * X.shape[0] * X.shape[1])
 
@@ -113,6 +113,6 @@ def append_dense(X: Any, dense: NDArray[np.float32]) -> Any:
 
 
 def split_dense(X: sparse.csr_array, n_dense: int) -> tuple[sparse.csr_array, NDArray[np.float32]]:
-    """The two parts that :func:`append_dense` joined."""
+    """Split the features that :func:`append_dense` joined into their two parts."""
     first = X.shape[1] - n_dense
     return sparse.csr_array(X[:, :first]), X[:, first:].toarray().astype(np.float32)

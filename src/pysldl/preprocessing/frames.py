@@ -1,4 +1,4 @@
-"""Frames of pandas, Polars and Arrow: their columns as plain lists, and frames of results; none is imported unasked."""
+"""Read and make frames of pandas, Polars and Arrow, none of which is imported unless it is used."""
 
 from importlib import import_module
 from typing import Any
@@ -51,7 +51,7 @@ def row_index(values: Any, n_rows: int) -> list[Any]:
 
 
 def make_frame(columns: dict[str, Any], library: str) -> Any:
-    """A frame of named columns, of pandas, Polars or Arrow; an error where the library is not installed."""
+    """A frame of named columns, of pandas, Polars or Arrow; an error if the library is not installed."""
     if library not in FRAMES:
         raise DataError(f"library must be one of {', '.join(FRAMES)}, but is {library!r}.")
     try:

@@ -1,4 +1,4 @@
-"""Labels in every form people have them, turned into one: a CSR indicator and a list of names."""
+"""Convert labels in any supported form to a CSR indicator and a list of names."""
 
 import re
 import warnings
@@ -39,7 +39,7 @@ class EncodedLabels:
 
 
 def encode_labels(Y: Any, label_names: Sequence[str] | None = None) -> EncodedLabels:
-    """Understand ``Y``: an indicator (dense, sparse, DataFrame), rows of label names, or one class a row.
+    """Encode labels: an indicator (dense, sparse, DataFrame), rows of label names, or one class per row.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def as_indicator(Y: Any, name: str = "Y") -> sparse.csr_array:
 
 
 def indicator_of_names(rows: Iterable[Iterable[str]], names: NDArray[Any]) -> sparse.csr_array:
-    """Indicator of rows of label names; a name outside ``names`` is an error that shows the row."""
+    """Encode rows of label names as an indicator; a name outside ``names`` is an error that shows the row."""
     column = {name: i for i, name in enumerate(names.tolist())}
     indptr, indices = [0], []
     for number, row in enumerate(rows):
@@ -150,7 +150,7 @@ def name_array(names: Any) -> NDArray[np.object_]:
 
 
 def columns_among(names: NDArray[Any], all_names: NDArray[Any]) -> NDArray[np.int32]:
-    """Where each of some names stands in ``all_names``, which may come in any order; -1 for one that is not there.
+    """Find the position of each name in ``all_names``, which may be in any order; -1 if it is not there.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def columns_among(names: NDArray[Any], all_names: NDArray[Any]) -> NDArray[np.in
 
 
 def join_encoded(parts: Sequence[EncodedLabels]) -> EncodedLabels:
-    """Labels of several blocks of rows, one behind the other; the names of all are sorted.
+    """Concatenate the labels of several blocks of rows; the names of all are sorted.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def join_encoded(parts: Sequence[EncodedLabels]) -> EncodedLabels:
 
 
 def rows_of_names(encoded: EncodedLabels) -> list[list[str]]:
-    """One list of label names a row.
+    """Return one list of label names per row.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def rows_of_names(encoded: EncodedLabels) -> list[list[str]]:
 
 
 def check_label_names(names: Sequence[str] | NDArray[Any], n_labels: int | None = None) -> NDArray[Any]:
-    """Names as a string array; a wrong number of them or a name used twice is an error."""
+    """Convert names to a string array; a wrong number of them or a name used twice is an error."""
     array = name_array(names)
     if array.ndim != 1:
         raise DataError(f"label_names must be one list of names, but has {array.ndim} dimensions.")

@@ -1,4 +1,4 @@
-"""The vocabulary of texts that come in blocks: counted block by block, put together, and given to a vectorizer."""
+"""Fit a vectorizer to texts that come in blocks: count the terms of each block and merge the counts."""
 
 from array import array
 from collections import Counter, defaultdict

@@ -1,4 +1,4 @@
-"""Texts in every form people have them as a list of strings, and the vectorizer that turns them into features."""
+"""Convert texts in any supported form to a list of strings, and make the vectorizer for them."""
 
 from typing import Any
 

@@ -26,17 +26,17 @@ class Concept:
     identifier : str
         A URI, or any other text that never changes.
     names : mapping of str to str
-        The preferred name by language; the empty language where none is known.
+        The preferred name by language; the empty language if none is known.
     other_names : mapping of str to sequence of str
         Alternative names by language.
     notation : str
-        A short code, such as the number of a class; empty where there is none.
+        A short code, such as the number of a class; empty if there is none.
     broader, narrower, related : sequences of str
         Identifiers of other concepts. What is broader in one direction is narrower in the other; one is enough.
     deprecated : bool
         No longer used: it is not suggested.
     replaced_by : str
-        The identifier of the concept that took its place; empty where there is none.
+        The identifier of the concept that took its place; empty if there is none.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Concept:
     replaced_by: str = ""
 
     def name(self, language: str = "") -> str:
-        """Return the preferred name in a language; where there is none, in another, else notation or identifier."""
+        """Return the preferred name in a language; if there is none, in another, else notation or identifier."""
         for choice in (language, NO_LANGUAGE, USUAL_LANGUAGE, *sorted(self.names)):
             if self.names.get(choice):
                 return self.names[choice]
@@ -72,25 +72,6 @@ class Vocabulary(LightEstimator):
     language : str
         The language of the names that people are shown, such as ``"en"``.
 
-    Attributes
-    ----------
-    identifiers_ : list of str
-        In their order, by which all arrays below are numbered.
-    languages_ : list of str
-        Of the names.
-    names_ : list of list of str
-        Preferred names, a list for each language; empty where a concept has none in it.
-    notations_ : list of str
-    other_names_ : list of str
-        Alternative names of all concepts.
-    other_name_concepts_, other_name_languages_ : ndarray of shape (n_other_names,)
-        To which concept, and to which of ``languages_``, each of them belongs.
-    broader_, related_ : ndarray of shape (n_links, 2)
-        Pairs of concepts: the second is broader than, or related to, the first.
-    deprecated_ : ndarray of shape (n_concepts,), bool
-    replaced_by_ : ndarray of shape (n_concepts,)
-        -1 where no concept took its place.
-
     Examples
     --------
     >>> vocabulary = Vocabulary.from_concepts(
@@ -106,17 +87,17 @@ class Vocabulary(LightEstimator):
         *("broader_", "related_", "deprecated_", "replaced_by_"),
     )
 
-    identifiers_: list[str]
-    languages_: list[str]
-    names_: list[list[str]]
+    identifiers_: list[str]  # in their order, by which all lists and arrays below are numbered
+    languages_: list[str]  # of the names
+    names_: list[list[str]]  # preferred names, a list for each language; empty if a concept has none in it
     notations_: list[str]
-    other_names_: list[str]
-    other_name_concepts_: NDArray[np.int32]
-    other_name_languages_: NDArray[np.int32]
-    broader_: NDArray[np.int32]
-    related_: NDArray[np.int32]
+    other_names_: list[str]  # alternative names of all concepts
+    other_name_concepts_: NDArray[np.int32]  # the concept of each of them
+    other_name_languages_: NDArray[np.int32]  # the position in languages_ of each of them
+    broader_: NDArray[np.int32]  # (n_links, 2): the second concept of a pair is broader than the first
+    related_: NDArray[np.int32]  # (n_links, 2)
     deprecated_: NDArray[np.bool_]
-    replaced_by_: NDArray[np.int32]
+    replaced_by_: NDArray[np.int32]  # -1 if no concept took its place
 
     def __init__(self, language: str = USUAL_LANGUAGE) -> None:
         self.language = language
@@ -196,7 +177,7 @@ class Vocabulary(LightEstimator):
         return self[identifier].name(self.language if language is None else language)
 
     def find(self, text: str) -> str | None:
-        """Return the identifier of a concept given by identifier, notation or name; None where there is none.
+        """Return the identifier of a concept given by identifier, notation or name; None if there is none.
 
         A preferred name goes before an alternative one, the language of the vocabulary before others, and a concept in
         use before a deprecated one. A name that two concepts share is found where :meth:`display_name` tells them
@@ -211,7 +192,7 @@ class Vocabulary(LightEstimator):
         return None if number is None else self.identifiers_[number]
 
     def current(self, identifier: str) -> str | None:
-        """Return the identifier in use for a concept: itself, or what replaced it; None where it is deprecated."""
+        """Return the identifier in use for a concept: itself, or what replaced it; None if it is deprecated."""
         number, seen = self._place(identifier), set()
         while self.replaced_by_[number] >= 0 and number not in seen:
             seen.add(number)

@@ -57,7 +57,7 @@ class TorchClassifier(BaselineClassifier):
     epochs : int, default=100
         Cap on the passes over the training rows.
     batch_size : int, default=128
-        Rows in a step; at least 2. A last batch of one row joins the batch before it, since batch norm needs two.
+        Rows per step; at least 2. A last batch of one row joins the batch before it, since batch norm needs two.
     learning_rate : float, default=1e-3
         Step size of the optimizer.
     weight_decay : float, default=0.0
@@ -158,7 +158,7 @@ class TorchClassifier(BaselineClassifier):
     @single_threaded_torch
     def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
         where = self._where
-        self._drop_network()
+        self.__dict__.pop("_cached", None)
         self._require_weights_fit(X.shape[1], Y.shape[1])
         rng = check_random_state(self.random_state)
         self._fit_scaling(X)
@@ -207,7 +207,7 @@ class TorchClassifier(BaselineClassifier):
         )
 
     def _rows_a_step(self, n_rows: int) -> int:
-        """Rows of a training step where there are ``n_rows`` to train on."""
+        """Rows of a training step if there are ``n_rows`` to train on."""
         return self.batch_size
 
     def _quality(self, score: Callable[[Tensor], Tensor], held: DenseBatches) -> tuple[float, ...]:
@@ -255,7 +255,7 @@ class TorchClassifier(BaselineClassifier):
         return self._build(train.X.shape[1], train.Y.shape[1]).to(train.where)
 
     def _network(self) -> Any:
-        """The trained network on the wanted device, rebuilt from ``weights_`` where there is none yet."""
+        """The trained network on the wanted device, rebuilt from ``weights_`` if there is none yet."""
         check_is_fitted(self, "weights_")
         where = self._where
         cached = self.__dict__.get("_cached")
@@ -266,9 +266,6 @@ class TorchClassifier(BaselineClassifier):
             cached = (network.to(where).eval(), where)
             self._cached = cached
         return cached[0]
-
-    def _drop_network(self) -> None:
-        self.__dict__.pop("_cached", None)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in super().__getstate__().items() if key != "_cached"}

@@ -19,7 +19,7 @@ from pysldl.baselines.torch_training.label_chunks import half_products, labels_a
 class LabelSpecificClassifier(TorchClassifier):
     """Base of the methods that learn label-specific features.
 
-    Every row has one vector of features a label, so that intermediates of shape (batch, n_labels, width) would fill
+    Every row has one feature vector per label, so that intermediates of shape (batch, n_labels, width) would fill
     the memory. They are made for ``label_chunk`` labels at a time instead, in training and in scoring.
 
     Parameters

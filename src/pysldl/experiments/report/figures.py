@@ -108,7 +108,7 @@ def critical_difference_diagram(test: RankTest, reference: str | None = None) ->
     """
     groups = indistinguishable_groups(test.mid_ranks, test.critical_difference)
     n_left = (len(test.mid_ranks) + 1) // 2
-    # The axis reaches the last rank, or the end of the ruler where that is longer.
+    # The axis reaches the last rank, or the end of the ruler if that is longer.
     last = max(len(test.mid_ranks), math.ceil(1 + test.critical_difference))
     bar_step = 0.13
     first_name = 0.30 + bar_step * len(groups) + 0.12

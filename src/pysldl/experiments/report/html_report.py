@@ -1,4 +1,4 @@
-"""The report: what it holds, and how it becomes one HTML file that needs no network."""
+"""The report as one self-contained HTML file."""
 
 import re
 from collections.abc import Mapping
@@ -69,7 +69,7 @@ def write_report(context: ReportContext, path: Path) -> Path:
 
 
 def _sort_key(cell: Cell) -> str:
-    """What the script sorts by: the number in full, or the text; empty where there is nothing."""
+    """What the script sorts by: the number in full, or the text; empty if there is nothing."""
     if cell.value is None:
         return ""
     return str(cell.value).replace("inf", "Infinity") if isinstance(cell.value, float) else str(cell.value)

@@ -73,7 +73,7 @@ def result_table(
 def _rank_footer(
     rows: Sequence[Summary], metric: str, methods: Sequence[str], n_datasets: int, ties: Literal["average", "min"]
 ) -> tuple[tuple[Row, ...], list[str]]:
-    """The row of average ranks, where there is something to rank, and notes on how to read it."""
+    """The row of average ranks, if there is something to rank, and notes on how to read it."""
     complete = rankable_part(rows)
     n_ranked = len({row.dataset for row in complete})
     if n_ranked < 2:

@@ -1,4 +1,4 @@
-"""A results folder reduced to small text files that a repository can keep, and read back for tables and figures.
+"""Export a results folder to small text files for a repository, and read them back for tables and figures.
 
 =================  ======================================================================================
 ``settings.json``  protocol, data sets, folds, and the title, grid and parameters of every method
@@ -9,7 +9,7 @@
 =================  ======================================================================================
 
 Metrics are in [0, 1] in ``folds.csv`` and in percent in ``grid.csv``. A column such as ``P@1 drop`` has the metric with
-test labels that no training row carries taken out of the truth; it is empty where that changes nothing.
+test labels that no training row carries taken out of the truth; it is empty if that changes nothing.
 """
 
 import json
@@ -68,7 +68,7 @@ class GridPoint:
 
 @dataclass(frozen=True)
 class Archive:
-    """What is kept of a run.
+    """What an export keeps of a run.
 
     A method with a single configuration has the same records for both selections, and no grid.
     """
@@ -252,7 +252,7 @@ class Archive:
 
 
 def export_results(run_folder: Path, folder: Path) -> list[Path]:
-    """Reduce a results folder, the ``--out`` of `sldl reproduce`, to a few small text files; their paths.
+    """Export a results folder (``--out`` of `sldl reproduce`) to a few small text files; returns their paths.
 
     Where ``folder`` holds an export already, methods and data sets of this run are added to it, or replace their
     earlier lines; the protocol must be the same.

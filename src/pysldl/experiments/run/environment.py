@@ -1,4 +1,4 @@
-"""The machine that a run is measured on: its versions and processor under a short id, one thread, and peak memory."""
+"""Describe the machine that a run is measured on; limit threads and measure peak memory."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ def library_versions() -> dict[str, str]:
 
 
 def environment(jobs: int = 1, device: str | None = None) -> dict[str, str]:
-    """What is noted of a run: date, versions, processor, cores, processes, device and thread settings."""
+    """Describe a run: date, versions, processor, cores, processes, device and thread settings."""
     further = {}
     for name in FURTHER_LIBRARIES:
         with suppress(PackageNotFoundError):

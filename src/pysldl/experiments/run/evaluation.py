@@ -1,4 +1,4 @@
-"""Every configuration of one method on one fold, with the work they have in common done once.
+"""Evaluate every configuration of a method on one fold, doing shared work once.
 
 The estimator does all of it (:meth:`~pysldl.SLDLClassifier.embedding_path`,
 :class:`~pysldl.mapping.SharedFactorRidge`, :meth:`~pysldl.SLDLClassifier.predict_topk_path`): one descent for each
@@ -72,7 +72,7 @@ class Task:
 
     @cached_property
     def _unseen(self) -> NDArray[np.bool_] | None:
-        """Labels without a row to learn from; None where no new row carries one."""
+        """Labels without a row to learn from; None if no new row carries one."""
         unseen = np.bincount(self.Y.indices, minlength=self.Y.shape[1]) == 0
         return unseen if unseen[self.Y_new.indices].any() else None
 
@@ -102,7 +102,7 @@ class ConfigurationResult:
 
 
 def find_metrics(names: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the named ones of the paper's eight metrics, in the paper's order; all where none are named."""
+    """Return the named ones of the paper's eight metrics, in the paper's order; all if none are named."""
     known = {name.lower(): name for name in PAPER_METRICS}
     for name in names or ():
         if name.lower() not in known:
@@ -213,7 +213,7 @@ class _SharedTask:
         self._mapping = SharedFactorRidge.of(mapping) if type(mapping) is RidgeMapping else mapping
 
     def rank(self, classifier: SLDLClassifier, embedding: Any, ks: Sequence[int | None]) -> _Ranked:
-        """Fit the classifier with a fitted embedding, and rank the new rows, for all k at once where that is right."""
+        """Fit the classifier with a fitted embedding, and rank the new rows, for all k at once if that is right."""
         fixed = clone(classifier).set_params(mapping=self._mapping)
         if embedding is not None:
             fixed.set_params(embedding=FrozenEstimator(embedding))
@@ -251,7 +251,7 @@ class _SharedTask:
         return time.perf_counter() - started + getattr(self._mapping, "saved_seconds", 0.0) - saved
 
     def error_bound(self, classifier: SLDLClassifier, embedding: Any) -> dict[str, float] | None:
-        """The terms of the error bound; None where there is no latent space."""
+        """The terms of the error bound; None if there is no latent space."""
         if embedding is None:
             return None
         task = self.task

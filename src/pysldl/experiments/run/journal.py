@@ -1,4 +1,4 @@
-"""Records on disk the moment they are finished, and whole or not at all when read back.
+"""Journals of finished records: written at once, and read back complete or not at all.
 
 A journal is a text file with one JSON object per line, each with a checksum. It is only ever appended to, and synced
 after every append, so that a process killed at any moment loses at most the line it was writing.
@@ -87,7 +87,7 @@ def read_journal(path: Path) -> tuple[list[Record], list[int]]:
 class Journal:
     """The records of one fold of one data set, held by one process at a time.
 
-    Opening it makes the file where there is none, and drops damaged lines, whose numbers are then in ``damaged``, so
+    Opening it makes the file if there is none, and drops damaged lines, whose numbers are then in ``damaged``, so
     that what is appended follows whole lines only.
     """
 

@@ -1,4 +1,4 @@
-"""The methods by name: SLDL, its ablations and controls, every baseline of the library, and anybody's own."""
+"""Methods by name: SLDL, its ablations and controls, the baselines, and methods that users register."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +65,7 @@ class Method:
         return {"title": self.title, "reconstruction": self.reconstruction, "grid": list(self.axes)}
 
     def estimator(self, seed: int, device: str | None = None) -> Any:
-        """A new estimator with the run's seed and, where it takes one, device; nothing that rankings do not need."""
+        """Make an estimator with the seed and device of the run, without calibration, which rankings do not need."""
         estimator = clone(self.make())
         known = estimator.get_params(deep=False)
         wanted = {"random_state": seed, "device": device, "calibrate": False}
@@ -98,7 +98,7 @@ def register_method(name: str, make: Callable[[], Any], title: str | None = None
 
 
 def has_grid(estimator: Any) -> bool:
-    """Whether c_hat, n_steps and k are the experiment's to choose; some classifiers choose for themselves."""
+    """Whether the experiment chooses c_hat, n_steps and k; some classifiers choose them on their own."""
     return isinstance(estimator, SLDLClassifier) and not isinstance(estimator.decoder, SizeDispatch)
 
 
@@ -111,7 +111,7 @@ def grid_axes(classifier: SLDLClassifier) -> tuple[str, ...]:
 
 
 def parameter_of(axis: str, parameters: Mapping[str, Any]) -> str | None:
-    """The parameter of an estimator that an axis of the grid sets, the innermost first; None where it has none."""
+    """The parameter of an estimator that an axis of the grid sets, the innermost first; None if it has none."""
     names = (name for name, (of, _) in reversed(OF_THE_GRID.items()) if of == axis)
     return next((name for name in names if name in parameters), None)
 
@@ -137,7 +137,7 @@ def _not_here(name: str) -> Any:
 
 
 def find_methods(names: Iterable[str]) -> list[Method]:
-    """Methods by name, each once; an unknown one is an error that offers the nearest names.
+    """Find methods by name, each once; an unknown name is an error that suggests similar ones.
 
     Settings follow a name after colons: a variant with parameters of its own, which is a method beside the others. A
     group stands for its methods: ``all``, ``ablations``, ``baselines`` or ``controls``.

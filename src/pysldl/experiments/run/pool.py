@@ -1,4 +1,4 @@
-"""Processes that work through a list; one that dies takes neither the others nor the list with it."""
+"""Processes that work through a list and survive the death of one of them."""
 
 import multiprocessing
 import os

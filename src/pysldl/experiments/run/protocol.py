@@ -1,4 +1,4 @@
-"""The experiment itself: which rows are trained and tested on, and which configurations are tried."""
+"""The experiment's protocol: which rows are trained and tested on, and which configurations are tried."""
 
 import hashlib
 from collections.abc import Mapping

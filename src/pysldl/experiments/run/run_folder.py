@@ -1,4 +1,4 @@
-"""The results folder: settings, folds and records of one run, which a later run continues or merges into another.
+"""The results folder of a run: settings, folds and records; a later run resumes it or merges it into another.
 
 ========================================  ==========================================================
 ``run.json``                              protocol, versions, parameters of every method, the runs
@@ -76,17 +76,17 @@ class RunFolder:
             write_atomically(self.path / "run.json", json.dumps(merged, indent=2) + "\n")
 
     def require_continuable(self, settings: Mapping[str, Any]) -> None:
-        """Refuse to go on with other settings than those of the folder: the error names both values."""
+        """Refuse to continue with settings that differ from those of the folder; the error names both values."""
         advice = ": choose another --out, or go back to it"
         if (stored := self.settings()) is not None:
             require_same_settings(stored, settings, ("format", "protocol", "versions"), str(self.path), advice)
 
     def settings(self) -> dict[str, Any] | None:
-        """Return what ``run.json`` says, or None where there is none."""
+        """Return what ``run.json`` says, or None if there is none."""
         return _read_json(self.path / "run.json")
 
     def stored_folds(self, dataset: str) -> dict[str, Any] | None:
-        """Return what was noted of the rows of a data set and their folds, or None where there is nothing."""
+        """Return what was noted of the rows of a data set and their folds, or None if there is nothing."""
         return _read_json(self._folds_file(dataset))
 
     def store_folds(self, dataset: str, folds: Mapping[str, Any]) -> None:
@@ -180,7 +180,7 @@ def require_mergeable(other: Path, settings: Mapping[str, Any]) -> None:
 
 
 def merge_folders(out: Path, others: Sequence[Path]) -> int:
-    """Bring everything that other results folders hold into ``out``, which may be new; the number of records.
+    """Merge other results folders into ``out``, which may be new; returns the number of records.
 
     Neither the data nor the methods are needed. Other protocols, rows or parameters of a method are refused.
     """
@@ -242,7 +242,7 @@ def _difference(stored: Any, now: Any) -> str:
 
 
 def _read_json(file: Path) -> dict[str, Any] | None:
-    """A JSON object, or None where there is no file."""
+    """A JSON object, or None if there is no file."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

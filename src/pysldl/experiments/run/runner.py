@@ -1,4 +1,4 @@
-"""Runs methods on data sets, fold by fold, and goes on where an earlier run stopped."""
+"""Run methods on data sets, fold by fold, resuming where an earlier run stopped."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +28,7 @@ class Source:
     data_dir: Path | None = None
 
     def load(self) -> Dataset:
-        """Read it, with term counts as tf-idf and texts as features."""
+        """Read the data set, with term counts weighted by tf-idf and texts vectorized."""
         path = Path(self.name)
         dataset = read_dataset(path) if path.is_file() else load_dataset(self.name, self.data_dir)
         if dataset.idf is not None:

@@ -1,4 +1,4 @@
-"""What the paper printed, read from CSV files, and whether measured means keep up with it."""
+"""Read the paper's published results from CSV files and compare measured means with them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -31,7 +31,7 @@ class HeldOut:
     groups : list of dict
         Of :func:`~pysldl.metrics.reliability.by_frequency`.
     reliability : list of dict
-        Of :func:`~pysldl.metrics.reliability.reliability`; empty where the model has no probabilities.
+        Of :func:`~pysldl.metrics.reliability.reliability`; empty if the model has no probabilities.
     """
 
     rows: str
@@ -65,9 +65,9 @@ class ModelCard:
     name : str
     data, settings : mapping of str to str
     held_out : HeldOut or None
-        None where nothing is known.
+        None if nothing is known.
     relations : Relations or None
-        None where the model keeps no training labels.
+        None if the model keeps no training labels.
     limits : list of str
         Known limits, one sentence each.
     """
@@ -143,7 +143,7 @@ def _data(model: Any, manifest: Manifest) -> dict[str, str]:
 
 
 def _moment(created: str) -> str:
-    """Return a time to the minute; unchanged where it is not in ISO format."""
+    """Return a time to the minute; unchanged if it is not in ISO format."""
     try:
         return datetime.fromisoformat(created).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
     except ValueError:
