@@ -98,23 +98,17 @@ def _fit_models(world: "SyntheticDataset", seed: int) -> "dict[str, SLDLClassifi
 
 def _evaluate(world: "SyntheticDataset", models: "dict[str, SLDLClassifier]") -> dict[str, dict[str, float]]:
     """Metrics of the models, and of two controls that learn no code at all, on the test rows."""
-    import numpy as np
-    from sklearn.preprocessing import normalize
-
-    from pysldl.decoding import NeighborDecoder
+    from pysldl.baselines import FeatureNeighbors, LabelPrior
     from pysldl.metrics import evaluate, inverse_propensity
 
     train, test = world.split("train"), world.split("test")
-    k = max(CUTOFFS)
     weights = inverse_propensity(train.Y)
-    most_frequent = np.argsort(-train.Y.sum(axis=0), kind="stable")[:k]
-    unit_train, unit_test = (normalize(part.X).toarray().astype(np.float32) for part in (train, test))
-    predictions: dict[str, Any] = {
-        "label prior": np.tile(most_frequent, (test.n_samples, 1)),
-        "raw-feature neighbors": NeighborDecoder(30).fit(unit_train, train.Y).scores(unit_test),
+    controls = {"label prior": LabelPrior(calibrate=False), "raw-feature neighbors": FeatureNeighbors(calibrate=False)}
+    fitted = {name: control.fit(train.X, train.Y) for name, control in controls.items()} | models
+    return {
+        name: evaluate(test.Y, model.predict_topk(test.X, max(CUTOFFS)), weights, ks=CUTOFFS)
+        for name, model in fitted.items()
     }
-    predictions |= {name: model.predict_topk(test.X, k)[0] for name, model in models.items()}
-    return {name: evaluate(test.Y, predicted, weights, ks=CUTOFFS) for name, predicted in predictions.items()}
 
 
 def _check_directions(

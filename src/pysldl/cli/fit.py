@@ -81,7 +81,6 @@ def fit(
     """
     from pysldl.datasets import read_vocabulary
     from pysldl.inspection.snippets import row_snippets
-    from pysldl.persistence import save_model
 
     _check_target(model, overwrite)
     cluster = cluster or Cluster()
@@ -119,18 +118,8 @@ def fit(
         "preset": preset,
         "set": set_ or [],
     }
-    save_model(classifier, model, extra=about, overwrite=overwrite)
-    result = {
-        "model": str(model),
-        **about,
-        "n_features": classifier.n_features_in_,
-        "n_labels": len(classifier.label_names_),
-        "n_labels_seen": int((classifier.label_counts_ > 0).sum()),
-        "memory_bytes": memory,
-        "seconds": round(seconds, 3),
-        **_learned(classifier),
-    }
-    print_result(result, json, {name: value for name, value in result.items() if name != "memory_bytes"})
+    seen = int((classifier.label_counts_ > 0).sum())
+    _save(classifier, model, about, overwrite, json, n_labels_seen=seen, memory_bytes=memory, seconds=round(seconds, 3))
 
 
 def _fit_on_dask(
@@ -146,7 +135,6 @@ def _fit_on_dask(
     from pysldl import SLDLClassifier
     from pysldl.cli._dask import name_of_parts, open_parts
     from pysldl.dask import DaskSLDLClassifier
-    from pysldl.persistence import save_model
 
     preset, changed, seed, memory_limit = settings
     parts = open_parts(data, reading)
@@ -167,17 +155,17 @@ def _fit_on_dask(
         "preset": preset,
         "set": changed,
     }
-    save_model(fitted, model, extra=about, overwrite=overwrite)
-    result = {
-        "model": str(model),
-        **about,
-        "n_features": fitted.n_features_in_,
-        "n_labels": len(fitted.label_names_),
-        "parts": len(parts),
-        "seconds": round(time.perf_counter() - started, 3),
-        **_learned(fitted),
-    }
-    print_result(result, json)
+    _save(fitted, model, about, overwrite, json, parts=len(parts), seconds=round(time.perf_counter() - started, 3))
+
+
+def _save(classifier: Any, model: Path, about: dict[str, Any], overwrite: bool, json: bool, **measured: Any) -> None:
+    """Save the model with what is known about its data, and print both and what was measured."""
+    from pysldl.persistence import save_model
+
+    save_model(classifier, model, extra=about, overwrite=overwrite)
+    sizes = {"n_features": classifier.n_features_in_, "n_labels": len(classifier.label_names_)}
+    result = {"model": str(model), **about, **sizes, **measured, **_learned(classifier)}
+    print_result(result, json, {name: value for name, value in result.items() if name != "memory_bytes"})
 
 
 def _check_target(model: Path, overwrite: bool) -> None:
