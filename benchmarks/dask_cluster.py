@@ -13,22 +13,24 @@ the peaks of all processes.
 """
 
 import argparse
+import json
 import os
 import random
+import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from dask import delayed
 from data import open_dataset
 from pysldl import make_sldl
 from pysldl.dask import DaskSLDLClassifier, connect, read_parts
@@ -175,15 +177,20 @@ def killing(client: Any, after: float, chance: random.Random) -> Iterator[None]:
 
 
 def write_zipf_parts(folder: Path, n_rows: int, n_labels: int, n_features: int, rows_per_part: int) -> None:
-    """Rows of Zipf terms whose labels follow from their rarer terms, part by part.
+    """Rows of Zipf terms whose labels follow from their rarer terms, part by part; parts that are there stay.
 
-    A label is drawn by Zipf's law, and brings terms of its own; other terms are drawn for all rows alike.
+    Two labels of a row are drawn by Zipf's law and a third in turn, so that all occur. Each brings terms of its own;
+    other terms are drawn for all rows alike.
     """
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for number, start in enumerate(range(0, n_rows, rows_per_part)):
+        target = folder / f"{number:05d}.parquet"
+        if target.exists():
+            continue
         rng = np.random.default_rng(number)
         size = min(rows_per_part, n_rows - start)
-        labels = zipf(rng, n_labels, (size, 3))
+        in_turn = (np.arange(start, start + size) % n_labels)[:, None]
+        labels = np.hstack([zipf(rng, n_labels, (size, 2)), in_turn])
         common = zipf(rng, n_features, (size, 24))
         own = (labels[:, :, None] * 7919 + rng.integers(0, 12, (size, 3, 6)) * 104729) % n_features
         terms = np.hstack([common, own.reshape(size, -1)])
@@ -196,8 +203,7 @@ def write_zipf_parts(folder: Path, n_rows: int, n_labels: int, n_features: int, 
         )
         Y.sum_duplicates()
         Y.data[:] = 1
-        part = Dataset("zipf", X, Y, [f"L{label:07d}" for label in used])
-        write_parquet(part, folder / f"{number:05d}.parquet")
+        write_parquet(Dataset("zipf", X, Y, [f"L{label:07d}" for label in used]), target)
 
 
 def zipf(rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -205,58 +211,81 @@ def zipf(rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> np.ndarray
     return np.minimum(np.exp(rng.random(shape) * np.log(n)).astype(np.int64), n - 1)
 
 
-class Peaks(threading.Thread):
-    """Looks at the memory of processes ten times a second: their own, and with the pages of files."""
+def watched(command: Sequence[str]) -> dict[str, Any]:
+    """Run the command ``sldl``, and look at the memory of it and of its workers ten times a second.
 
-    def __init__(self, pids: dict[str, int]) -> None:
-        super().__init__(daemon=True)
-        self.pids, self.own, self.resident = pids, dict.fromkeys(pids, 0), dict.fromkeys(pids, 0)
-        self.over = threading.Event()
+    Returns what it printed as JSON; seconds, and those of the processor; and the peaks of every process in MiB: the
+    memory of its own, and with the pages of files.
+    """
+    started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    program = "from pysldl.cli import main; import sys; sys.exit(main())"
+    process = subprocess.Popen([sys.executable, "-c", program, *command, "--json"], stdout=subprocess.PIPE, text=True)
+    peaks: dict[int, dict[str, int]] = {}
+    while process.poll() is None:
+        for pid in (process.pid, *worker_pids(process.pid)):
+            found = peaks.setdefault(pid, {"own": 0, "resident": 0})
+            for name, amount in memory_of(pid).items():
+                found[name] = max(found[name], amount)
+        time.sleep(0.1)
+    if process.returncode:
+        raise SystemExit(f"sldl {command[0]}: ended with {process.returncode}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "said": json.loads(process.stdout.read()),  # type: ignore[union-attr]
+        "s": round(time.perf_counter() - started),
+        "cpu_s": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime),
+        "client": peaks.pop(process.pid),
+        "workers": [peaks[pid] for pid in sorted(peaks)],
+    }
 
-    def run(self) -> None:
-        while not self.over.wait(0.1):
-            for name, pid in self.pids.items():
-                try:
-                    status = Path(f"/proc/{pid}/status").read_text()
-                except OSError:
-                    continue
-                found = {
-                    line.split(":")[0]: line.split()[1]
-                    for line in status.splitlines()
-                    if line.startswith(("Rss", "VmRSS"))
-                }
-                self.own[name] = max(self.own[name], int(found.get("RssAnon", 0)) >> 10)
-                self.resident[name] = max(self.resident[name], int(found.get("VmRSS", 0)) >> 10)
+
+def worker_pids(parent: int) -> list[int]:
+    """Processes that were started by another one to work for it."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(status[1]) == parent and "spawn_main" in (folder / "cmdline").read_text():
+                found.append(int(folder.name))
+        except OSError:  # it has ended
+            continue
+    return sorted(found)
+
+
+def memory_of(pid: int) -> dict[str, int]:
+    try:
+        lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    except OSError:
+        return {}
+    names = {"own": "RssAnon", "resident": "VmRSS"}
+    return {name: int(lines.get(field, "0").split()[0]) >> 10 for name, field in names.items()}
 
 
 def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Peaks of client and workers in a fit and a prediction of generated parts."""
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        parts_folder = Path(folder, "parts")
-        write_zipf_parts(parts_folder, args.rows, args.labels, args.features, args.rows_per_part)
+    """Peaks of client and workers in a fit and a prediction of generated parts, as the command does them.
+
+    What is found in ``--folder`` is not done again: parts, the model with what was noted of its fit, predicted parts.
+    """
+    with nullcontext(args.folder) if args.folder is not None else tempfile.TemporaryDirectory() as place:
+        folder = Path(place, f"{args.rows}-{args.labels}")
+        write_zipf_parts(folder / "parts", args.rows, args.labels, args.features, args.rows_per_part)
+        cluster = ("--dask", "local", "--workers", "2", "--worker-memory", args.worker_memory, "--scratch", str(folder))
         for preset in args.presets:
-            with connect("local", workers=2, worker_memory=args.worker_memory) as client:
-                pids = {f"worker {n}": pid for n, pid in enumerate(sorted(client.run(os.getpid).values()))}
-                peaks = Peaks(pids | {"client": os.getpid()})
-                peaks.start()
-                started = time.perf_counter()
-                far = DaskSLDLClassifier(make_sldl(preset), client, scratch=folder).fit(read_parts(parts_folder))
-                fitted = time.perf_counter()
-                labels, _ = far.predict_topk(read_parts(parts_folder), 5)
-                sizes = client.compute([delayed(np.size)(block) for block in labels.to_delayed().ravel()])
-                total = sum(future.result() for future in sizes)
-                done = time.perf_counter()
-                peaks.over.set()
-                yield (
-                    {"preset": preset, "rows": args.rows, "labels": args.labels, "worker_memory": args.worker_memory}
-                    | {
-                        "predicted": int(total) // 5,
-                        "fit_s": round(fitted - started),
-                        "predict_s": round(done - fitted),
-                    }
-                    | {f"{name.replace(' ', '_')}_own_mb": peak for name, peak in peaks.own.items()}
-                    | {f"{name.replace(' ', '_')}_resident_mb": peak for name, peak in peaks.resident.items()}
-                )
+            model, noted = str(folder / preset), folder / f"{preset}.json"
+            if not noted.exists():
+                options = ("--model", model, "--preset", preset, "--overwrite")
+                noted.write_text(json.dumps(watched(["fit", str(folder / "parts"), *options, *cluster])))
+            fit = json.loads(noted.read_text())
+            out = str(folder / f"{preset}-predictions")
+            predict = watched(["predict", model, str(folder / "parts"), "--out", out, *cluster])
+            told = {"preset": preset, "rows": args.rows, "labels": fit["said"]["n_labels"]}
+            told |= {"worker_memory": args.worker_memory, "predicted": predict["said"]["rows"]}
+            for name, work in (("fit", fit), ("predict", predict)):
+                told |= {f"{name}_{key}": work[key] for key in ("s", "cpu_s")}
+                told |= {f"{name}_{what}_client_mb": work["client"][what] for what in ("own", "resident")}
+                for number, peak in enumerate(work["workers"]):
+                    told |= {f"{name}_{what}_worker_{number}_mb": peak[what] for what in ("own", "resident")}
+            yield told
 
 
 KEYS = {
@@ -280,7 +309,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command.add_argument("--features", type=int, default=500_000)
             command.add_argument("--rows-per-part", type=int, default=50_000)
             command.add_argument("--worker-memory", default="1.5 GB")
-            command.add_argument("--folder", type=Path, help="where parts and arrays are written")
+            command.add_argument("--folder", type=Path, help="where parts and results are kept, for another run")
         else:
             command.add_argument("--data", nargs="+", default=["eurlex57k", "tibkat", "eurlex-text"])
             command.add_argument("--rows", type=int, help="only the first rows of each set")
