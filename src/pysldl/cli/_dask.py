@@ -18,6 +18,7 @@ from pysldl.exceptions import DataError
 if TYPE_CHECKING:
     from pysldl._utils.progress import ProgressCallback
     from pysldl.dask.parts import Parts
+    from pysldl.dask.transport import Packed
     from pysldl.datasets.parquet import Part
 
 __all__ = ["Cluster", "evaluated_parts", "name_of_parts", "open_parts", "predict_parts", "would_not_fit"]
@@ -98,6 +99,7 @@ def predict_parts(
     out: Path,
     settings: dict[str, Any],
     progress: "ProgressCallback | None",
+    scratch: Path | None = None,
 ) -> dict[str, int]:
     """Write the predictions of every part into a file of its own; parts that are there already are left as they are.
 
@@ -111,13 +113,16 @@ def predict_parts(
     settings : dict
         Arguments of :func:`predict_part` beside the part.
     progress : callable, optional
+    scratch : Path, optional
+        For the arrays of the model, which all workers map.
 
     Returns
     -------
     dict
         Numbers of parts, of those that were there, of rows and of labels.
     """
-    from pysldl.dask.cluster import clear_errors
+    from pysldl.dask.classifier import open_model
+    from pysldl.dask.cluster import clear_errors, shared_folder
     from pysldl.dask.workspace import gather
     from pysldl.persistence import read_manifest
 
@@ -125,12 +130,13 @@ def predict_parts(
     about = {"model": seal.hexdigest(), "parts": [list(part) for part in parts.parts], **settings}
     _claim(out, about)
     todo = [number for number in range(len(parts)) if not _target(out, number).exists()]
-    places = (str(Path(model).resolve()), seal.hexdigest(), str(out.resolve()))
-    ask = partial(predict_part, *places, parts.columns, settings)
+    ask = partial(predict_part, str(out.resolve()), parts.columns, settings)
     counts = {"parts": len(parts), "parts_there": len(parts) - len(todo), "rows": 0, "labels": 0}
-    with clear_errors(client, "predict"):
+    with shared_folder(client, scratch) as folder, clear_errors(client, "predict"):
+        opened = client.submit(open_model, str(Path(model).resolve()), folder, verify=True, pure=False)
         futures = [
-            client.submit(ask, number, parts.parts[number], _first_row(parts, number), pure=False) for number in todo
+            client.submit(ask, opened, folder, number, parts.parts[number], _first_row(parts, number), pure=False)
+            for number in todo
         ]
         for rows, labels in gather(client, "predict", futures, [str(parts.parts[n]) for n in todo], progress):
             counts["rows"] += rows
@@ -139,16 +145,24 @@ def predict_parts(
 
 
 def predict_part(
-    model: str, seal: str, out: str, columns: Any, settings: dict[str, Any], number: int, part: "Part", first_row: int
+    out: str,
+    columns: Any,
+    settings: dict[str, Any],
+    model: "Packed",
+    token: str,
+    number: int,
+    part: "Part",
+    first_row: int,
 ) -> tuple[int, int]:
     """Predict for one part and write its file, whole or not at all; returns numbers of rows and labels."""
     from pysldl._utils.files import open_atomic
     from pysldl.backend.threads import at_most_threads
     from pysldl.cli.predict import Row, write_parquet_rows
-    from pysldl.dask.classifier import model_of
+    from pysldl.dask.transport import unpacked
+    from pysldl.dask.workspace import release_when_large
     from pysldl.datasets.parquet import read_part
 
-    classifier = model_of(model, seal)
+    classifier = unpacked(token, model)
     rows = read_part(part, columns, labels=False, n_features=_width(classifier))
     try:
         with at_most_threads(1):
@@ -165,6 +179,7 @@ def predict_part(
         found.append(Row(first_row + at, None, None, columns_of_labels, None, names, own))
     with open_atomic(_target(Path(out), number)) as stream:
         write_parquet_rows(stream, found, "probabilities" if settings["proba"] else "scores")
+    release_when_large()
     return len(found), int(kept.sum())
 
 
@@ -203,32 +218,41 @@ def _claim(out: Path, about: dict[str, Any]) -> None:
 
 
 def evaluated_parts(
-    client: Any, model: Path, parts: "Parts", k: int, progress: "ProgressCallback | None"
+    client: Any,
+    model: Path,
+    parts: "Parts",
+    k: int,
+    progress: "ProgressCallback | None",
+    scratch: Path | None = None,
 ) -> tuple[Any, list[list[str]]]:
     """The k best labels of all rows, (n_rows, k), and the true ones by name."""
     import numpy as np
 
-    from pysldl.dask.cluster import clear_errors
+    from pysldl.dask.classifier import open_model
+    from pysldl.dask.cluster import clear_errors, shared_folder
     from pysldl.dask.workspace import gather
 
-    ask = partial(_ask_part, str(Path(model).resolve()), parts.columns, k)
-    with clear_errors(client, "evaluate"):
-        futures = [client.submit(ask, part, pure=False) for part in parts.parts]
+    ask = partial(_ask_part, parts.columns, k)
+    with shared_folder(client, scratch) as folder, clear_errors(client, "evaluate"):
+        opened = client.submit(open_model, str(Path(model).resolve()), folder, pure=False)
+        futures = [client.submit(ask, opened, folder, part, pure=False) for part in parts.parts]
         found = gather(client, "evaluate", futures, [str(part) for part in parts.parts], progress)
     return np.concatenate([labels for labels, _ in found]), [row for _, rows in found for row in rows]
 
 
-def _ask_part(model: str, columns: Any, k: int, part: "Part") -> tuple[Any, list[list[str]]]:
+def _ask_part(columns: Any, k: int, model: "Packed", token: str, part: "Part") -> tuple[Any, list[list[str]]]:
     from pysldl.backend.threads import at_most_threads
-    from pysldl.dask.classifier import model_of
+    from pysldl.dask.transport import unpacked
+    from pysldl.dask.workspace import release_when_large
     from pysldl.datasets.parquet import read_part
     from pysldl.preprocessing.labels import rows_of_names
 
-    classifier = model_of(model, "")
+    classifier = unpacked(token, model)
     rows = read_part(part, columns, n_features=_width(classifier))
     try:
         with at_most_threads(1):
             labels, _ = classifier.predict_topk(rows.X if rows.texts is None else rows.texts, k)
     except DataError as error:
         raise DataError(f"{part}: {error}") from error
+    release_when_large()
     return labels.astype("int32"), [] if rows.labels is None else rows_of_names(rows.labels)

@@ -104,7 +104,7 @@ def _ask_on_dask(
 
     parts = open_parts(data, reading)
     with cluster.client() as client, stage_bars() as bars:
-        labels, names = evaluated_parts(client, opened.path, parts, k, bars)
+        labels, names = evaluated_parts(client, opened.path, parts, k, bars, cluster.scratch)
     Y = opened.classifier.encode(names, unseen=unseen or "error")
     counts = opened.classifier.label_counts_
     return labels, Truth(Y, np.pad(counts, (0, Y.shape[1] - len(counts))))

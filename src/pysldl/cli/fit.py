@@ -134,7 +134,8 @@ def _fit_on_dask(
     """Fit to parts of files on a cluster."""
     from pysldl import SLDLClassifier
     from pysldl.cli._dask import name_of_parts, open_parts
-    from pysldl.dask import DaskSLDLClassifier
+    from pysldl.dask.classifier import fitted_to_blocks
+    from pysldl.dask.parts import blocks_of
 
     preset, changed, seed, memory_limit = settings
     parts = open_parts(data, reading)
@@ -144,18 +145,20 @@ def _fit_on_dask(
     where = "this machine" if cluster.dask in (None, "local") else cluster.dask
     note(f"{parts.n_rows} rows in {len(parts)} parts, on {where}")
     started = time.perf_counter()
-    with cluster.client() as client, stage_bars() as bars:
-        far = DaskSLDLClassifier(classifier.set_params(progress=bars), client, scratch=cluster.scratch).fit(parts)
-    fitted = far.to_local()
-    about = {
-        "data": name_of_parts(data),
-        "split": "all",
-        "n_samples": fitted.n_samples_,
-        "features": "raw" if fitted.vectorizer_ is None else "texts",
-        "preset": preset,
-        "set": changed,
-    }
-    _save(fitted, model, about, overwrite, json, parts=len(parts), seconds=round(time.perf_counter() - started, 3))
+    with (
+        cluster.client() as client,
+        stage_bars() as bars,
+        fitted_to_blocks(classifier.set_params(progress=bars), client, blocks_of(parts), cluster.scratch) as fitted,
+    ):
+        about = {
+            "data": name_of_parts(data),
+            "split": "all",
+            "n_samples": fitted.n_samples_,
+            "features": "raw" if fitted.vectorizer_ is None else "texts",
+            "preset": preset,
+            "set": changed,
+        }
+        _save(fitted, model, about, overwrite, json, parts=len(parts), seconds=round(time.perf_counter() - started, 3))
 
 
 def _save(classifier: Any, model: Path, about: dict[str, Any], overwrite: bool, json: bool, **measured: Any) -> None:

@@ -144,13 +144,12 @@ def _predict_on_dask(
 
     if out is None or split is not None:
         raise DataError("--dask: predictions of parts need --out FOLDER, and are made for all rows, without --split.")
-    opened = open_model(model)
     limit = k if k is not None else USUAL_K if threshold is None else K_WITH_THRESHOLD
-    cut = float("-inf") if threshold is None else _threshold(opened, threshold, proba)
+    cut = float("-inf") if threshold is None else _threshold(open_model(model), threshold, proba)
     settings = {"k": limit, "threshold": cut, "proba": proba}
     parts = open_parts(data, reading)
     with cluster.client() as client, stage_bars() as bars:
-        counts = predict_parts(client, model, parts, out, settings, bars)
+        counts = predict_parts(client, model, parts, out, settings, bars, cluster.scratch)
     if json:
         print_json({"model": str(model), "out": str(out), "format": "parquet", **counts})
     else:

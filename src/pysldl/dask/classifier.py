@@ -6,7 +6,6 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,8 +18,9 @@ from pysldl._utils.progress import reporting
 from pysldl.backend.threads import at_most_threads
 from pysldl.dask.cluster import connect, memory_per_worker, require_dask, shared_folder
 from pysldl.dask.memory import require_worker_memory
-from pysldl.dask.parts import Block, blocks_of, labeled_rows, named_errors, read_in_order
+from pysldl.dask.parts import Block, LazyBlock, blocks_of, labeled_rows, named_errors, read_in_order
 from pysldl.dask.prepare import prepare_rows
+from pysldl.dask.transport import Packed, pack, unpacked
 from pysldl.dask.workspace import DaskWorkspace, release_when_large
 from pysldl.estimator.classifier import SLDLClassifier
 from pysldl.estimator.presets import make_sldl
@@ -99,18 +99,9 @@ class DaskSLDLClassifier(BaseEstimator):
             Names of the columns of indicators and of features.
         """
         estimator = make_sldl("accurate") if self.estimator is None else clone(self.estimator)
-        blocks = blocks_of(X, y, text=text, label_lists=labels)
-        with (
-            self._client() as client,
-            shared_folder(client, self.scratch) as folder,
-            reporting(estimator.progress) as report,
-        ):
-            workspace = DaskWorkspace(client, folder, report)
-            rows = prepare_rows(
-                workspace, blocks, estimator.vectorizer, label_names=label_names, feature_names=feature_names
-            )
-            require_worker_memory(estimator, rows, memory_per_worker(client), workspace.n_shards)
-            self._take(estimator.fit_prepared(rows, workspace))
+        blocks, names = blocks_of(X, y, text=text, label_lists=labels), (label_names, feature_names)
+        with self._client() as client, fitted_to_blocks(estimator, client, blocks, self.scratch, *names) as fitted:
+            self._take(fitted)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, *, text: str = "text", labels: str = "labels") -> Self:
@@ -254,9 +245,10 @@ class DaskSLDLClassifier(BaseEstimator):
         """Delayed results of a method of the classifier for every block."""
         from dask import delayed
 
-        ask = delayed(ask_block)
+        ask, folder = delayed(ask_block), self.model_folder_
+        model = delayed(open_model)(folder, f"{folder}-arrays", dask_key_name=f"model-{folder}")
         blocks = blocks_of(X, labels=False, text=text)
-        return [ask(block.rows, self.model_folder_, method, arguments) for block in blocks]
+        return [ask(block.rows, model, folder, method, arguments) for block in blocks]
 
     def _array_of(self, found: list[Any], X: Any, dtype: Any, meta: Any) -> Any:
         import dask.array as da
@@ -269,29 +261,46 @@ class DaskSLDLClassifier(BaseEstimator):
         return da.concatenate(pieces, allow_unknown_chunksizes=True)
 
 
-def ask_block(block: Block, folder: str, method: str, arguments: dict[str, Any]) -> Any:
-    """Ask the model in a folder, which each process maps once, for one block."""
-    model = model_of(folder, "")
+@contextmanager
+def fitted_to_blocks(
+    estimator: SLDLClassifier,
+    client: Any,
+    blocks: Sequence[LazyBlock],
+    scratch: str | os.PathLike[str] | None = None,
+    label_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+) -> Iterator[SLDLClassifier]:
+    """Fit an estimator on a cluster; its arrays lie in files that go at the end of the block.
+
+    Parameters
+    ----------
+    estimator : SLDLClassifier
+    client : distributed.Client
+    blocks : sequence of LazyBlock
+    scratch : path, optional
+    label_names, feature_names : sequences of str, optional
+    """
+    with shared_folder(client, scratch) as folder, reporting(estimator.progress) as report:
+        workspace = DaskWorkspace(client, folder, report)
+        rows = prepare_rows(
+            workspace, blocks, estimator.vectorizer, label_names=label_names, feature_names=feature_names
+        )
+        require_worker_memory(estimator, rows, memory_per_worker(client), workspace.n_shards)
+        yield estimator.fit_prepared(rows, workspace)
+
+
+def open_model(folder: str, arrays: str, *, verify: bool = False) -> Packed:
+    """Read a model, and put its arrays into files that all workers map, in the folder ``arrays``."""
+    Path(arrays).mkdir(exist_ok=True)
+    return pack(load_model(folder, verify=verify), arrays)
+
+
+def ask_block(block: Block, model: Packed, token: str, method: str, arguments: dict[str, Any]) -> Any:
+    """Ask a model, which each process maps once, for one block; ``token`` tells it from others."""
     with named_errors(block), at_most_threads(1):
-        answer = getattr(model, method)(block.X, **arguments)
-    _release()
+        answer = getattr(unpacked(token, model), method)(block.X, **arguments)
+    release_when_large()
     return answer
-
-
-@lru_cache(maxsize=1)
-def model_of(folder: str, seal: str) -> Any:
-    """Return the model of a folder, mapped once by each process; ``seal`` tells it from another in its place."""
-    return load_model(folder, verify=False)
-
-
-def _release() -> None:
-    from distributed import get_worker
-
-    try:
-        worker = get_worker()
-    except ValueError:  # not on a cluster
-        return
-    release_when_large(worker)
 
 
 def _pick(pair: tuple[Any, Any], which: int) -> Any:

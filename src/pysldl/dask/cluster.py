@@ -98,6 +98,7 @@ def connect(
         "distributed.admin.tick.interval": "1s",
         "distributed.admin.system-monitor.interval": "2s",
         "distributed.admin.system-monitor.gil.enabled": False,
+        "distributed.worker.memory.monitor-interval": "1s",  # of what Dask itself keeps, which is little
         # Dask makes workers give every freed array back to the system, which costs more than to fill it.
         "distributed.nanny.pre-spawn-environ": {
             **dask.config.get("distributed.nanny.pre-spawn-environ"),

@@ -11,8 +11,8 @@ from sklearn.utils import check_array
 
 from pysldl.dask.cluster import clear_errors
 from pysldl.dask.parts import Block, LazyBlock, named_errors, named_labels
-from pysldl.dask.transport import Packed, pack, unpack
-from pysldl.dask.workspace import DaskWorkspace, gather, same, unpacked
+from pysldl.dask.transport import Packed, pack, unpack, unpacked
+from pysldl.dask.workspace import DaskWorkspace, gather, same
 from pysldl.estimator.base import TrainingRows
 from pysldl.exceptions import DataError
 from pysldl.persistence.vectorizers import is_vectorizer, restore_vectorizer

@@ -19,23 +19,28 @@ from numpy.typing import DTypeLike, NDArray
 
 from pysldl.preprocessing.labels import name_array
 
-__all__ = ["Packed", "forget_maps", "new_array", "pack", "release_pages", "unpack"]
+__all__ = ["Packed", "forget_maps", "new_array", "pack", "release_pages", "unpack", "unpacked"]
 
 SPILLED_BYTES = 1 << 16  # smaller arrays travel with their task
 WALKED = ("pysldl.", "scipy.sparse.")  # modules of the objects whose attributes may be large arrays
 
 _maps: dict[str, mmap.mmap] = {}
 _places: dict[str, tuple[int, int]] = {}  # address and length of every map
+_unpacked: dict[str, Any] = {}  # what the tasks of the present stage share, on a worker
 
 
 def new_array(folder: str, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """Make a file of zeros in ``folder`` and return it as an array; it takes no disk until it is written."""
     shape = (shape,) if isinstance(shape, int) else shape
     dtype = np.dtype(dtype)
-    path = str(Path(folder, f"{secrets.token_hex(8)}.bin"))
+    path = _new_path(folder)
     with open(path, "xb") as file:  # noqa: PTH123
         file.truncate(max(1, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
     return open_array(path, 0, shape, dtype.str, None)
+
+
+def _new_path(folder: str) -> str:
+    return str(Path(folder, f"{secrets.token_hex(8)}.bin"))
 
 
 def open_array(
@@ -52,6 +57,7 @@ def open_array(
 
 def forget_maps(folder: str) -> None:
     """Let go of the files of a folder that is about to be removed; arrays still in use keep theirs."""
+    _unpacked.clear()
     for path in [path for path in _maps if path.startswith(folder + os.sep)]:
         del _maps[path], _places[path]
 
@@ -98,6 +104,15 @@ def unpack(packed: Packed) -> Any:
     return _replaced(packed.value, _as_array)
 
 
+def unpacked(token: str, payload: Packed) -> Any:
+    """What the tasks of a stage share, unpacked once by each worker; that of the stage before is forgotten."""
+    found = _unpacked.get(token)
+    if found is None:
+        _unpacked.clear()
+        found = _unpacked[token] = unpack(payload)
+    return found
+
+
 def _as_place(part: Any, folder: str) -> Any:
     if not isinstance(part, np.ndarray) or part.size == 0:
         return part
@@ -105,9 +120,9 @@ def _as_place(part: Any, folder: str) -> Any:
         return _as_texts(part, folder) if part.ndim == 1 and part.nbytes >= SPILLED_BYTES else part
     found = _locate(part)
     if found is None and part.nbytes >= SPILLED_BYTES:
-        copied = new_array(folder, part.shape, part.dtype)
-        copied[...] = part
-        part, found = copied, _locate(copied)
+        # Written and not mapped: a page that is first touched through a map costs more than to copy it.
+        part, found = np.ascontiguousarray(part), (_new_path(folder), 0)
+        part.tofile(found[0])
     return part if found is None else FileArray(*found, part.shape, part.dtype.str, part.strides)
 
 

@@ -14,16 +14,15 @@ from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.threads import at_most_threads
 from pysldl.backend.workspace import Workspace
 from pysldl.dask.cluster import clear_errors, n_workers, watching_workers
-from pysldl.dask.transport import Packed, forget_maps, new_array, pack, release_pages, unpack
+from pysldl.dask.transport import Packed, forget_maps, new_array, pack, release_pages, unpack, unpacked
 from pysldl.exceptions import ClusterError
 
-__all__ = ["DaskWorkspace", "gather", "release_when_large", "same", "unpacked"]
+__all__ = ["DaskWorkspace", "gather", "release_when_large", "same"]
 
 SHARDS_PER_WORKER = 4
-MOST_RESIDENT = 0.5  # of a worker's budget, before it gives mapped pages back
+MOST_RESIDENT = 0.3  # of a worker's budget, before it gives mapped pages back
 
 T = TypeVar("T")
-_unpacked: dict[str, Any] = {}  # what the tasks of the present stage share, on a worker
 
 
 class DaskWorkspace(Workspace):
@@ -75,7 +74,9 @@ class DaskWorkspace(Workspace):
                 for number, part in enumerate(parts)
             ]
             names = [f"part {number} of {len(futures)}" for number in range(1, len(futures) + 1)]
-            return [unpack(packed) for packed in gather(self.client, stage, futures, names, self.progress)]
+            found = [unpack(packed) for packed in gather(self.client, stage, futures, names, self.progress)]
+        release_pages()  # of what this process has read since the stage before
+        return found
 
 
 def gather(
@@ -121,15 +122,6 @@ def gather(
     return [found[future.key] for future in futures]
 
 
-def unpacked(token: str, payload: Packed) -> Any:
-    """What the tasks of a stage share, unpacked once by each worker; that of the stage before is forgotten."""
-    found = _unpacked.get(token)
-    if found is None:
-        _unpacked.clear()
-        found = _unpacked[token] = unpack(payload)
-    return found
-
-
 def same(value: T) -> T:
     """The value as it is: a task that makes it anew where the worker that had it was lost."""
     return value
@@ -137,17 +129,21 @@ def same(value: T) -> T:
 
 def _run(function: Callable[..., Any], part: Any, payload: Packed, token: str, folder: str) -> Packed:
     """One part, on a worker."""
-    from distributed import get_worker
-
     shared = unpacked(token, payload)
     with at_most_threads(1):  # Dask gives every core of a worker a task
         result = pack(function(part, *shared), folder)
-    release_when_large(get_worker())
+    release_when_large()
     return result
 
 
-def release_when_large(worker: Any) -> None:
-    """Give mapped pages back where the process has grown to half of its budget."""
+def release_when_large() -> None:
+    """Give mapped pages back where this process is a worker that has grown to a third of its budget."""
+    from distributed import get_worker
+
+    try:
+        worker = get_worker()
+    except ValueError:  # not on a cluster
+        return
     limit = worker.memory_manager.memory_limit or available_memory()
     if limit and worker.monitor.get_process_memory() > MOST_RESIDENT * limit:
         release_pages()

@@ -40,23 +40,24 @@ def unpack_indices(stream: NDArray[np.uint8], indptr: NDArray[np.integer], n_col
     n_entries = int(indptr[-1]) if len(indptr) else 0
     if stream.ndim != 1 or stream.dtype != np.uint8 or np.any(np.diff(indptr) < 0) or (len(indptr) and indptr[0]):
         raise ValueError("a packed matrix has other arrays than it needs.")
-    last = np.flatnonzero(stream < MORE)
-    if len(last) != n_entries or (n_entries and last[-1] != len(stream) - 1) or (not n_entries and len(stream)):
-        raise ValueError("a packed matrix has more or fewer columns than values.")
     indices = np.empty(n_entries, dtype=indptr.dtype)
-    row = 0
-    while row < len(indptr) - 1:
-        # Whole rows, about as many as have a given number of entries, so that little more than the result is needed.
-        end = max(row + 1, int(np.searchsorted(indptr, indptr[row] + ENTRIES_AT_ONCE, side="right")) - 1)
-        part = slice(int(indptr[row]), int(indptr[end]))
-        first = np.concatenate([[last[part.start - 1] + 1 if part.start else 0], last[part][:-1] + 1])
-        columns = np.cumsum(_as_numbers(stream, first[: part.stop - part.start], last[part]) + 1)
-        before = np.concatenate([[0], columns])[indptr[row:end] - part.start]
-        columns -= np.repeat(before, np.diff(indptr[row : end + 1])) + 1
-        if len(columns) and columns.max() >= n_columns:
+    place, done, before_row = 0, 0, 0
+    while place < len(stream):
+        # A part at a time, up to the end of a gap, so that little more than the result is needed.
+        own = stream[place : place + ENTRIES_AT_ONCE]
+        last = np.flatnonzero(own < MORE)
+        if not len(last) or done + len(last) > n_entries:
+            raise ValueError("a packed matrix has more or fewer columns than values.")
+        sums = np.cumsum(_as_numbers(own, np.concatenate([[0], last[:-1] + 1]), last) + 1)
+        rows = indptr[slice(*np.searchsorted(indptr, (done, done + len(last))))] - done  # those that begin here
+        before = np.concatenate([[before_row], np.concatenate([[0], sums])[rows]])
+        columns = sums - np.repeat(before, np.diff(rows, prepend=0, append=len(last))) - 1
+        if columns.max() >= n_columns:
             raise ValueError("a packed matrix has a column beyond its shape.")
-        indices[part] = columns
-        row = end
+        indices[done : done + len(last)] = columns
+        place, done, before_row = place + int(last[-1]) + 1, done + len(last), before[-1] - sums[-1]
+    if done != n_entries:
+        raise ValueError("a packed matrix has more or fewer columns than values.")
     return indices
 
 
