@@ -20,7 +20,7 @@ from pysldl.dask.cluster import connect, memory_per_worker, require_dask, shared
 from pysldl.dask.memory import require_worker_memory
 from pysldl.dask.parts import Block, LazyBlock, blocks_of, labeled_rows, named_errors, read_in_order
 from pysldl.dask.prepare import prepare_rows
-from pysldl.dask.transport import Packed, pack, unpacked
+from pysldl.dask.transport import Packed, pack, release_pages, unpacked
 from pysldl.dask.workspace import DaskWorkspace, release_when_large
 from pysldl.estimator.classifier import SLDLClassifier
 from pysldl.estimator.presets import make_sldl
@@ -286,7 +286,9 @@ def fitted_to_blocks(
             workspace, blocks, estimator.vectorizer, label_names=label_names, feature_names=feature_names
         )
         require_worker_memory(estimator, rows, memory_per_worker(client), workspace.n_shards)
-        yield estimator.fit_prepared(rows, workspace)
+        estimator.fit_prepared(rows, workspace)
+        release_pages()
+        yield estimator
 
 
 def open_model(folder: str, arrays: str, *, verify: bool = False) -> Packed:

@@ -123,7 +123,8 @@ def _as_place(part: Any, folder: str) -> Any:
         # Written and not mapped: a page that is first touched through a map costs more than to copy it.
         part, found = np.ascontiguousarray(part), (_new_path(folder), 0)
         part.tofile(found[0])
-    return part if found is None else FileArray(*found, part.shape, part.dtype.str, part.strides)
+    # What travels is copied: it may be a piece of a map, which it would keep.
+    return np.array(part) if found is None else FileArray(*found, part.shape, part.dtype.str, part.strides)
 
 
 def _as_texts(names: NDArray[np.object_], folder: str) -> Any:

@@ -71,14 +71,18 @@ def unpack_values(values: NDArray[Any], n_entries: int, dtype: Any) -> NDArray[A
 
 
 def _narrowest(data: NDArray[Any]) -> NDArray[Any]:
-    if len(data) > 1 and (data == data[0]).all():
+    parts = [slice(start, start + ENTRIES_AT_ONCE) for start in range(0, len(data), ENTRIES_AT_ONCE)]
+    if len(data) > 1 and all((data[part] == data[0]).all() for part in parts):
         return np.array(data[:1])
-    if data.dtype == np.float32:
-        with np.errstate(over="ignore"):
-            halves = data.astype(np.float16)
-        if (halves == data).all():
-            return halves
-    return data
+    if data.dtype != np.float32:
+        return data
+    halves = np.empty(data.shape, dtype=np.float16)
+    with np.errstate(over="ignore"):
+        for part in parts:
+            halves[part] = data[part]
+            if not (halves[part] == data[part]).all():
+                return data
+    return halves
 
 
 def _as_bytes(numbers: NDArray[np.uint32]) -> NDArray[np.uint8]:
