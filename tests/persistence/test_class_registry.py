@@ -32,6 +32,12 @@ def saveable_classes() -> dict[str, type]:
     return found
 
 
+def test_a_class_whose_extra_is_missing_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pysldl.baselines", None)  # as if its import failed
+    assert find_class("SLEEC") is None
+    assert find_class("NoSuchClass") is None
+
+
 def test_every_class_with_saved_state_is_in_the_table() -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     classes = saveable_classes()

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
 
 from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, JointNeighborDecoder, LinearReadout
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import ModelFormatError
+from pysldl.mapping.linear_predictor import LinearPredictor
 from pysldl.persistence.packing import unpack_indices, unpack_values
 from pysldl.persistence.state import check_state
 from pysldl.persistence.vectorizers import restore_vectorizer
@@ -68,6 +70,7 @@ def test_whole_states_pass():
         (TreeReranker(), TREES | {"feature_": np.array([0, 99, 0])}, {}, "ask for more than .* features"),
         (JointNeighborDecoder(), JOINT, {"features": 3, "latent": 2}, "JointNeighborDecoder have 4 columns"),
         (JointNeighborDecoder(), JOINT | {"Y_": np.eye(3)}, {}, "'Y_' of .* must be a sparse matrix of float32"),
+        (JointNeighborDecoder(), JOINT | {"n_neighbors_": 4}, {}, "'n_neighbors_' .* is 4, but there are 3"),
         (
             StagedPredictor(),
             CLASSIFIER | {"vectorizer_": 3},
@@ -86,12 +89,33 @@ def test_whole_states_pass():
         "feature that is none",
         "columns",
         "dense labels",
+        "too many neighbors",
         "vectorizer",
     ],
 )
 def test_what_does_not_belong_is_named(model, state, sizes, message):
     with pytest.raises(ModelFormatError, match=message):
         check_state(fitted(model, state), dict(sizes))
+
+
+def test_attributes_of_a_classifier_fit_each_other():
+    readout = fitted(LinearReadout(), {"B_": np.zeros((1, 1), dtype=np.float32)})
+    mapping = fitted(LinearPredictor(), {"coef_": np.ones((1, 1)), "intercept_": np.ones(1), "one_dimensional_": False})
+    mapping.n_features_in_, mapping.fit_intercept = 1, True
+    state = CLASSIFIER | {"decoder_": readout, "mapping_": mapping, "embedding_": None, "ranker_": None}
+    state |= dict.fromkeys(("reranker_", "vectorizer_", "calibration_", "feature_means_", "feature_scales_"))
+    check_state(fitted(StagedPredictor(), state))
+    rates = {"name_rates_": np.ones(2), "mean_name_rate_": 0.5}
+    with pytest.raises(ModelFormatError, match="2 rates of names for 1 labels"):
+        check_state(fitted(StagedPredictor(), state | rates))
+    vectorizer = CountVectorizer().fit(["one two"])
+    with pytest.raises(ModelFormatError, match="the vectorizer has 2 terms, but the model 1 features"):
+        check_state(fitted(StagedPredictor(), state | {"vectorizer_": vectorizer}))
+    mapping.fit_intercept = "yes"
+    with pytest.raises(ModelFormatError, match="'fit_intercept' of LinearPredictor must be one of True, False"):
+        check_state(fitted(StagedPredictor(), state))
+    with pytest.raises(ModelFormatError, match="the decoder works on codes, but no mapping"):
+        check_state(fitted(StagedPredictor(), state | {"mapping_": None}))
 
 
 def test_the_neighbors_of_a_blend_are_of_the_kind_that_was_asked_for():
@@ -120,5 +144,11 @@ def test_vectorizers_with_something_else_inside():
         restore_vectorizer("TfidfVectorizer", {"tokenizer": "os.system"}, {})
     with pytest.raises(ValueError, match="terms of a vectorizer must be texts"):
         restore_vectorizer("TfidfVectorizer", {}, {"vocabulary_": [1, 2]})
+    with pytest.raises(ValueError, match="may not have ngram_range="):
+        restore_vectorizer("TfidfVectorizer", {"ngram_range": (1, "2")}, {})
+    with pytest.raises(ValueError, match="may not have dtype="):
+        restore_vectorizer("TfidfVectorizer", {"dtype": np.array([1, 2])}, {})
+    with pytest.raises(KeyError, match="HashingVectorizer"):
+        restore_vectorizer("HashingVectorizer", {}, {})
     with pytest.raises(ValueError, match="the same term twice"):
         restore_vectorizer("CountVectorizer", {}, {"vocabulary_": ["a", "a"]})

@@ -33,6 +33,9 @@ SLOW = [
     r"(a+)+$",
     r"\w+\w",
     r"\b\w[\w-]*x",
+    r"(ab)+",
+    r"\b[^a]+\b",
+    r"\b[a-z,]+\b",
 ]
 # Each is the worst that we know of for some pattern; a word of only one kind comes without an end for most.
 PIECES = ("a", "-", "a-", "ab1", "a1-", "_", "'", " a", "a ", "é")
