@@ -1,7 +1,6 @@
 """Ways through the estimator that other suites reach only by commands, clusters or notebooks."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.frozen import FrozenEstimator
 
@@ -13,6 +12,8 @@ from pysldl.embedding import GaussianLabelEmbedding, RandomLabelEmbedding
 from pysldl.estimator.base import TrainingRows
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import encode_labels
+
+pd = pytest.importorskip("pandas", reason="pandas is not installed (it is part of the extra dev)")
 
 TEXTS = ["dark clouds", "a blue sky", "clouds in the sky", "a cat", "cats and dogs", "a dog"] * 5
 LABELS = [["cloud"], ["sky"], ["cloud", "sky"], ["cat"], ["cat", "dog"], ["dog"]] * 5

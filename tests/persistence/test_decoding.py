@@ -50,7 +50,7 @@ def test_a_matrix_whose_arrays_do_not_fit(changed: dict[str, Any], message: str)
 
 
 def test_an_index_beyond_the_shape_is_refused() -> None:
-    with pytest.raises(ValueError, match="indices must be <"):
+    with pytest.raises(ValueError, match="must be <"):
         decode_matrix(indices=np.array([0, 3], dtype=np.int32))
 
 

@@ -23,16 +23,9 @@ def rows_to_hold_out(n_samples: int, rng: np.random.RandomState) -> NDArray[np.i
 
 
 class HeldOutError:
-    """Mean squared error of rows that a regression does not see, and whether it still falls.
+    """Mean squared error of the held-out ``rows`` of a regression, and whether it still falls.
 
-    Parameters
-    ----------
-    design : DesignMatrix
-        Features of all rows.
-    Z : ndarray of shape (n_samples, n_components)
-        Their targets.
-    rows : ndarray of int
-        Those that are held out.
+    ``design`` and ``Z`` are the features and targets of all rows.
     """
 
     def __init__(self, design: DesignMatrix, Z: NDArray[Any], rows: NDArray[np.intp]) -> None:

@@ -13,13 +13,7 @@ from pysldl.backend.design_matrix import as_dense
 class NormalEquations(BaseEstimator):
     """``XᵀX``, ``XᵀZ`` and the sums of both over the rows, in double precision.
 
-    Attributes
-    ----------
-    gram_ : ndarray of shape (n_features, n_features)
-    moments_ : ndarray of shape (n_features, n_components)
-    feature_sums_ : ndarray of shape (n_features,)
-    target_sums_ : ndarray of shape (n_components,)
-    n_samples_ : int
+    ``gram_`` has the shape (n_features, n_features), ``moments_`` (n_features, n_components).
     """
 
     _saved_state = ("gram_", "moments_", "feature_sums_", "target_sums_", "n_samples_")

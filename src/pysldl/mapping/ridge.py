@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from numbers import Real
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from pysldl._utils.constraints import AnnotatedParameters, Count, NotNegative, Seed
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.design_matrix import DesignMatrix, as_dense, design_matrix
@@ -38,7 +39,7 @@ RowPairs = tuple[Any, Any]
 
 
 @dataclass(eq=False, repr=False)
-class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Minimize ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10). Its cost does not depend on the number of labels.
 
     Parameters
@@ -94,33 +95,21 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
     array([[2., 2.]])
     """
 
-    alpha: float | Sequence[float] = 1.0
+    alpha: Annotated[float | Sequence[float], Interval(Real, 0, None, closed="left"), "array-like"] = 1.0
     _: KW_ONLY
     solver: Literal["auto", "cholesky", "cg", "lbfgs"] = "auto"
     fit_intercept: bool = False
     positive: bool = False
-    tol: float = 1e-6
-    max_iter: int = 2000
+    tol: NotNegative = 1e-6
+    max_iter: Count = 2000
     early_stopping: bool = False
     keep_normal_equations: bool = False
-    random_state: Any = None
+    random_state: Seed = None
 
     _saved_state = (
         *("alpha_", "tol_", "coef_", "intercept_", "solver_", "n_iter_"),
         *("n_features_in_", "one_dimensional_", "normal_equations_"),
     )
-
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
-        "solver": [StrOptions({"auto", "cholesky", "cg", "lbfgs"})],
-        "fit_intercept": ["boolean"],
-        "positive": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "early_stopping": ["boolean"],
-        "keep_normal_equations": ["boolean"],
-        "random_state": ["random_state"],
-    }
 
     @single_threaded_blas
     def fit(
@@ -214,7 +203,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
 
     @single_threaded_blas
     def update(self, X: Any, Z: Any, *, added: RowPairs | None = None, removed: RowPairs | None = None) -> Self:
-        """Weights for a training set of which a few rows came or went, without starting again.
+        """Update the weights after a few rows were added or removed, without starting again.
 
         With ``normal_equations_`` only those rows are read. Otherwise the weights are the start of an iteration over
         all rows, conjugate gradients (L-BFGS with ``positive``), that stops where that of :meth:`fit` would.
@@ -247,7 +236,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         return self
 
     def predict(self, X: Any) -> NDArray[np.float32]:
-        """Latent codes ``X W`` (Eqs. 17 and 18), of shape (n_samples, n_components)."""
+        """Compute the latent codes ``X W`` (Eqs. 17 and 18), of shape (n_samples, n_components)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
         return super().predict(X)
@@ -255,7 +244,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
     def leave_one_out(
         self, codes: NDArray[np.float32], Z: Any, rows: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32]:
-        """Codes that the rows of ``leverage_of`` would get from a mapping fitted without them.
+        """Return the codes that the rows of ``leverage_of`` would get from a mapping fitted without them.
 
         For ridge regression this needs no second fit: with leverage h, ``z - (z - z_hat)/(1 - h)``. Where no leverage
         is known (L-BFGS), the codes are returned as they are.
@@ -280,7 +269,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
         return np.asarray(targets - (targets - codes) / left)
 
     def memory(self, n_samples: int, n_features: int, n_nonzeros: int, n_components: int) -> int:
-        """Bytes that :meth:`fit` needs at its peak, beside its input."""
+        """Return the bytes that :meth:`fit` needs at its peak, besides its input."""
         side = min(n_samples, n_features)
         targets = 8 * n_samples * n_components
         weights = 8 * n_features * n_components
@@ -356,7 +345,7 @@ class RidgeMapping(LinearPredictor, MultiOutputMixin, RegressorMixin, BaseEstima
 
 
 def solver_seconds(n_samples: int, n_features: int, n_nonzeros: int, n_targets: int) -> dict[str, float]:
-    """Estimated seconds of one core, for ``"cholesky"`` and ``"cg"``.
+    """Estimate the seconds of one core, for ``"cholesky"`` and ``"cg"``.
 
     Cholesky forms the smaller Gram matrix, factors it and solves; conjugate gradients take about forty steps, each a
     product with X, one with its transpose, and a few passes over (n_features, n_targets) arrays.
@@ -372,7 +361,7 @@ def solver_seconds(n_samples: int, n_features: int, n_nonzeros: int, n_targets: 
 
 
 def choose_solver(n_samples: int, n_features: int, n_nonzeros: int, n_targets: int) -> str:
-    """``"cholesky"`` or ``"cg"``, whichever is estimated to take less; never a factor of more than 2 GiB."""
+    """Return ``"cholesky"`` or ``"cg"``, whichever should take less time; never a factor of more than 2 GiB."""
     seconds = solver_seconds(n_samples, n_features, n_nonzeros, n_targets)
     fits = 2 * 8 * min(n_samples, n_features) ** 2 <= LARGEST_FACTOR
     return "cholesky" if fits and seconds["cholesky"] <= seconds["cg"] else "cg"

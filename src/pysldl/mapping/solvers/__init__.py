@@ -11,18 +11,9 @@ __all__ = ["Solution"]
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver found.
+    """What a solver found: weights W (n_features, n_components), and leverages of the rows that were asked for.
 
-    Attributes
-    ----------
-    W : ndarray of shape (n_features, n_components)
-        The weights.
-    leverage : ndarray or None
-        Leverage of the rows that were asked for.
-    n_iter : int
-        Steps taken.
-    left : float
-        Length of the residual against that of the right-hand side.
+    ``left`` is the length of the residual relative to that of the right-hand side.
     """
 
     W: NDArray[Any]

@@ -38,25 +38,10 @@ def solve_cg(
 ) -> Solution:
     """Solve for every column of ``Z``, of shape (n_samples, n_components), at once.
 
-    Parameters
-    ----------
-    design : DesignMatrix
-        Rows of ``Z`` that it goes without must be zero.
-    Z : ndarray of shape (n_samples, n_components)
-    alpha : float
-    tol : float
-        Relative residual at which to stop.
-    max_iter : int
-    start : ndarray of shape (n_features, n_components), optional
-        Weights of nearly the same problem.
-    leverage_of : array of int, optional
-        Rows whose leverage is estimated, from random signs that ride along as further columns (Hutchinson's
-        estimator).
-    rng : RandomState, optional
-        Draws the signs.
-    on_step : callable, optional
-    held_out : HeldOutError, optional
-        Asked after every step whether to stop; see :mod:`pysldl.mapping.early_stopping`.
+    Rows of ``Z`` that ``design`` goes without must be zero. The iteration starts from the weights ``start`` of nearly
+    the same problem, if given, and stops at the relative residual ``tol``, or when ``held_out`` says so after a step
+    (:mod:`pysldl.mapping.early_stopping`). Leverages of the rows ``leverage_of`` are estimated from random signs, drawn
+    by ``rng``, that are solved for as further columns (Hutchinson's estimator).
     """
     n_targets = Z.shape[1]
     single = design.single()
