@@ -34,7 +34,7 @@ VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.
 TRIAL_POWERS, TRIAL_TOL = (0.0, 0.15, 0.4, 1.0), 3.0
 FAINTEST_VOTE = 1e-3
 FEW_LABELS = 100  # up to so many, training with the rows of all of them costs little
-CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
+CENTROIDS_TRIED = 25
 
 
 class LinearRanker(LightEstimator):
@@ -55,8 +55,8 @@ class LinearRanker(LightEstimator):
         forty do, on rows held out; and all, where they are not more than ``n_candidates``, and a hundred at most.
     n_centroid_candidates : int or None
         Labels that a row gets as candidates because it is like the mean of their rows, see
-        :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find two points of recall more, else
-        none.
+        :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find more labels of held-out rows than as
+        many of the decoder's candidates do, its last ones, which cost as much; else none.
     C : float or None
         Weight of the errors against the size of the weights. None: chosen on the held-out rows, see
         :func:`~pysldl.ranking.penalty.choose_penalty`.
@@ -231,9 +231,10 @@ class LinearRanker(LightEstimator):
             return
         centroids = LabelCentroids().fit(X, Y, left_out=held)
         if self.n_centroid_candidates is None:
-            before = union_of_candidates(labels[held], self.frequent_)
-            after = union_of_candidates(before, centroids.candidates(X[held], n_candidates))
-            if candidate_recall(after, Y[held]) < candidate_recall(before, Y[held]) + WORTH_TRYING:
+            n_last = min(n_candidates, self.n_candidates // 3)
+            alike = centroids.candidates(X[held], n_last)
+            instead = union_of_candidates(labels[held, :-n_last], alike) if n_last else labels[held]
+            if candidate_recall(instead, Y[held]) <= candidate_recall(labels[held], Y[held]):
                 return
         self.centroids_, self.n_centroid_candidates_ = centroids, n_candidates
 
