@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import pysldl.backend.device
 from pysldl import SLDLClassifier
-from pysldl.backend.candidate_scores import score_candidates
+from pysldl.backend.candidate_scores import best_by_weights, score_candidates
 from pysldl.backend.conjugate_gradient import advance, column_dots, turn
 from pysldl.backend.device import use_device
 from pysldl.backend.exact import listed_products
@@ -285,6 +285,19 @@ def test_rows_of_labels(only_numba, world):
 
 
 # Regression and embedding
+
+
+def test_best_by_weights(only_numba, world):
+    """Ties go to the lower label, a bias of -inf hides a label, and a row has fewer labels than were asked for."""
+    X = world[0]
+    by_feature = sparse.random_array((80, 12), density=0.3, random_state=3, dtype=np.float32, format="csr")
+    by_feature.data = np.round(by_feature.data * 2).astype(np.float32)
+    bias = np.array([0, 0, -np.inf, *([0.5] * 9)], dtype=np.float32)
+    for k in (1, 5, 12):
+        plain, other = only_numba(lambda k=k: best_by_weights(X, by_feature, bias, k))
+        np.testing.assert_array_equal(plain[0], other[0])
+        np.testing.assert_array_equal(plain[1], other[1])
+    assert (plain[0][:, -1] == -1).all() and not (plain[0] == 2).any()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

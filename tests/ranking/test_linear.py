@@ -14,7 +14,8 @@ from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.metrics import evaluate
 from pysldl.persistence import load_model
-from pysldl.ranking import LinearRanker
+from pysldl.ranking import LinearRanker, linear
+from pysldl.ranking.candidates import candidate_recall
 
 
 def with_ranker(**settings):
@@ -90,8 +91,8 @@ def test_ranker_on_latent_candidates(train, test, decoder):
 
 def test_a_row_without_words_gets_the_frequent_labels(accurate, train):
     labels, _ = accurate.predict_topk(sparse.csr_array((1, train.X.shape[1])), 5)
-    frequent = np.argsort(-accurate.label_counts_, kind="stable")[:5]
-    assert set(labels[0]) == set(frequent)
+    frequent = np.argsort(-accurate.label_counts_, kind="stable")[:10]  # these are rescored
+    assert set(labels[0]) <= set(frequent)
 
 
 def test_threshold_and_probabilities_come_from_held_out_rows(accurate, test):
@@ -155,3 +156,44 @@ def test_few_labels_are_candidates_of_all_rows_and_only_held_out_rows_are_search
     with_rows = np.flatnonzero(np.bincount(train.Y.indices, minlength=train.n_labels))
     assert sorted(clf.ranker_.frequent_) == with_rows.tolist() and clf.ranker_.candidate_recall_ == 1
     assert sum(searched) == train.n_samples // 5
+
+
+def test_where_rows_times_labels_are_few_all_labels_are_scored(train):
+    """The best of all labels by weights and bias are the candidates, and neighbors are asked only if votes help."""
+    X = rows_of(train)
+    ranker = LinearRanker(20).fit(X, train.Y, *no_candidates(train), np.random.RandomState(0), all_labels=True)
+    assert ranker.all_labels_ and not ranker.needs_votes and ranker.vote_power_ == 0
+    found = ranker.rank(X[:50])
+    scores = (X[:50] @ ranker.W_.T).toarray() + ranker.bias_
+    scores[:, np.setdiff1d(np.arange(train.n_labels), ranker.frequent_)] = -np.inf
+    np.testing.assert_array_equal(found.labels, np.argsort(-scores, axis=1, kind="stable")[:, :20])
+    np.testing.assert_allclose(found.linear, -np.sort(-scores, axis=1)[:, :20], rtol=1e-5)
+    assert not found.votes.any()
+
+
+def test_a_sample_of_rows_and_the_hardest_labels_of_the_others_stand_for_all_pairs(train, test, monkeypatch):
+    """Fewer pairs are trained on, and the labels of new rows are found about as well."""
+    X, recall, pairs = rows_of(train), [], []
+    fit_rows = linear.fit_label_rows
+
+    def counted(X, rows, **settings):
+        pairs.append(rows.sizes.sum())
+        return fit_rows(X, rows, **settings)
+
+    monkeypatch.setattr(linear, "fit_label_rows", counted)
+    monkeypatch.setattr(linear, "FEW_LABELS", 1)
+    for n_sampled in (10**6, 300):
+        monkeypatch.setattr(linear, "SAMPLED_ROWS", n_sampled)
+        ranker = LinearRanker(20).fit(X, train.Y, *no_candidates(train), np.random.RandomState(0), all_labels=True)
+        recall.append(candidate_recall(ranker.rank(rows_of(test)).labels[:, :5], test.Y))
+    assert pairs[1] < 0.6 * pairs[0]
+    assert recall[1] > recall[0] - 0.03
+
+
+def no_candidates(train):
+    shape = (train.n_samples, 20)
+    return np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32)
+
+
+def rows_of(train):
+    return sparse.csr_array(normalize(train.X), dtype=np.float32)

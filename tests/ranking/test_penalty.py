@@ -5,7 +5,9 @@ import pytest
 from scipy import sparse
 
 from pysldl.backend.label_problems import LabelProblems
-from pysldl.ranking.penalty import TRIED, choose_penalty, some_labels
+from pysldl.ranking.penalty import MIDDLE, SHARPER, SMOOTHER, choose_penalty, some_labels
+
+ASCENDING = (SMOOTHER, MIDDLE, SHARPER)
 
 
 def problems_of(sizes):
@@ -18,7 +20,7 @@ def test_few_rows_are_all_taken_and_many_by_every_nth_label():
     assert some_labels(sizes, 5).tolist() == [1, 3]
 
 
-@pytest.mark.parametrize("best", TRIED)
+@pytest.mark.parametrize("best", ASCENDING)
 def test_the_penalty_that_ranks_held_out_rows_best_is_taken(best):
     """Weights are right only for the best C, and the nearer to it the more rows are right."""
     n = 30
@@ -28,21 +30,21 @@ def test_the_penalty_that_ranks_held_out_rows_best_is_taken(best):
     tried = []
 
     def solve(problems, C):
-        tried.append(C)
-        n_right = n - 10 * abs(TRIED.index(C) - TRIED.index(best))
+        tried.append(C / 2)
+        n_right = n - 10 * abs(ASCENDING.index(C / 2) - ASCENDING.index(best))
         W = np.where(Y.toarray().T > 0, 1.0, 0.0)
         W[:, n_right:] = 1 - W[:, n_right:]
         return sparse.csr_array(W.astype(np.float32)), np.zeros(2, dtype=np.float32)
 
     found = choose_penalty(
-        X, Y, lambda n_rows: problems_of([n, n]), solve, np.arange(n), labels, lambda linear: [linear]
+        X, Y, lambda n_rows: (problems_of([n, n]), 2.0), solve, np.arange(n), labels, lambda linear: [linear]
     )
     assert found == best
-    assert tried == list(TRIED[: min(TRIED.index(best) + 2, len(TRIED))])
+    assert tried == ([MIDDLE, SMOOTHER] if best == SMOOTHER else [MIDDLE, SMOOTHER, SHARPER])
 
 
 def test_without_labels_nothing_is_tried():
     X, Y = sparse.csr_array(np.eye(4, dtype=np.float32)), sparse.csr_array((4, 2))
     held = np.array([0])
     labels = np.zeros((1, 1), np.int32)
-    assert choose_penalty(X, Y, lambda n_rows: problems_of([2, 2]), None, held, labels, None) == TRIED[0]
+    assert choose_penalty(X, Y, lambda n_rows: (problems_of([2, 2]), 1.0), None, held, labels, None) == MIDDLE

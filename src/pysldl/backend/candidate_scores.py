@@ -1,14 +1,17 @@
-"""Linear scores of given candidates: one sparse weight vector a label, a few labels a row."""
+"""Linear scores, one sparse weight vector a label: of given candidates, or the best of all labels."""
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.dispatch import primitive
+from pysldl.backend.topk import top_k_dense
+from pysldl.backend.workspace import row_parts
 
-__all__ = ["score_candidates"]
+__all__ = ["best_by_weights", "score_candidates"]
 
 PAIRS_AT_ONCE = 20_000
+SCORES_AT_ONCE = 1 << 20
 
 
 @primitive(numba=True, torch="arrays", single_row="single_query")
@@ -37,3 +40,30 @@ def score_candidates(
         label = labels[row, slot]
         scores[row, slot] = X[row].multiply(W[label]).sum(axis=1) + bias[label]
     return scores
+
+
+@primitive(numba=True, single_row="numpy")
+def best_by_weights(
+    X: sparse.csr_array, by_feature: sparse.csr_array, bias: NDArray[np.float32], k: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k labels with the largest ``x_i · w_l + b_l`` of every row, best first, of equals the lower label.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features), float32
+    by_feature : csr_array of shape (n_features, n_labels), float32
+        The weights of all labels, transposed.
+    bias : ndarray of shape (n_labels,), float32
+        -inf for a label that is not to be found.
+    k : int
+
+    Returns
+    -------
+    labels, scores : ndarrays of shape (n_rows, k), int32 and float32
+        -1 and -inf behind the last.
+    """
+    labels = np.empty((X.shape[0], k), dtype=np.int32)
+    best = np.empty((X.shape[0], k), dtype=np.float32)
+    for part in row_parts(X.shape[0], max(1, SCORES_AT_ONCE // max(len(bias), 1))):
+        labels[part], best[part] = top_k_dense((X[part] @ by_feature).toarray() + bias, k)
+    return labels, best

@@ -16,7 +16,7 @@ from pysldl.backend.label_problems import HeldPairs, LabelProblems, held_pairs, 
 from pysldl.backend.squared_hinge import SquaredHinge, finished_weights, fit_squared_hinge, solve_squared_hinge
 from pysldl.backend.workspace import current_workspace, row_parts
 
-__all__ = ["LabelRows", "fit_label_rows", "label_rows", "label_shards"]
+__all__ = ["LabelRows", "fit_label_rows", "label_rows", "label_shards", "sampled_label_rows"]
 
 ROWS_AT_ONCE = 1 << 16  # of a block
 PAIRS_AT_ONCE = 1 << 22  # of a label and a row, in a shard: what a worker has in memory
@@ -99,6 +99,35 @@ def label_rows(
     for block in blocks:
         sizes += np.diff(block.indptr)
     return LabelRows(blocks, sizes)
+
+
+def sampled_label_rows(
+    sample: NDArray[np.integer],
+    candidates: NDArray[np.int32],
+    Y: sparse.csr_array,
+    everywhere: NDArray[np.int32],
+    left_out: NDArray[np.integer] | None = None,
+) -> LabelRows:
+    """The rows of every label where some rows tell of every label, and the others of what they have or were offered.
+
+    Parameters
+    ----------
+    sample : array of int
+        Rows that are offered all labels.
+    candidates : ndarray of shape (n_samples, m), int32
+        What the others are offered.
+    Y : csr_array of shape (n_samples, n_labels)
+    everywhere : ndarray of int32
+        All labels.
+    left_out : array of int, optional
+        Rows that take no part.
+    """
+    own = label_problems(np.full((len(sample), 1), -1, dtype=np.int32), Y[sample], everywhere=everywhere)
+    number = np.where(own.rows >= 0, sample[own.rows], ~sample[~own.rows]).astype(np.int32)
+    out = sample if left_out is None else np.concatenate([sample, left_out])
+    blocks = [LabelProblems(own.indptr, number), label_problems(candidates, Y, left_out=out)]
+    sizes = np.diff(blocks[0].indptr) + np.diff(blocks[1].indptr)
+    return LabelRows([LabelRows(blocks, sizes).of_labels(np.arange(Y.shape[1]))], sizes)
 
 
 def _side_by_side(candidates: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:

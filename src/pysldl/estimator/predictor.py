@@ -669,8 +669,8 @@ class StagedPredictor(LabelPredictor):
     def _ranked(self, X: Any, codes: Any) -> Candidates:
         """Candidates of rows with the scores of the first ranking stage."""
         width = min(self.ranker_.n_candidates, len(self.label_names_))
-        rows = as_float32_rows(X)
-        ranked: Candidates = self.ranker_.rank(rows, *self.decoder_.candidates(codes, width))
+        voted = self.decoder_.candidates(codes, width) if self.ranker_.needs_votes else ()
+        ranked: Candidates = self.ranker_.rank(as_float32_rows(X), *voted)
         return ranked
 
     def _scaled(self, X: Any) -> Any:

@@ -410,6 +410,7 @@ TABLE: dict[str, dict[str, Any]] = {
         "index_terms": Optional(Number(1, MOST_ITEMS, whole=True)),
     },
     "LinearRanker": {
+        "all_labels_": _FLAG,
         "W_": Matrix(("labels", "features")),
         "bias_": _a("labels"),
         "frequent_": _a("frequent", dtypes=_INDEX, low=0, below="labels"),

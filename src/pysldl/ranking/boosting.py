@@ -8,7 +8,7 @@ from pysldl.backend.trees import NO_TREES, Trees
 
 __all__ = ["boosted_trees"]
 
-N_BINS = 128  # values of a feature that a tree tells apart
+N_BINS = 64  # values of a feature that a tree tells apart
 # Gradients are multiples of this: their sums are exact, and so the same on every processor and in any order.
 FINEST = 2.0**-20
 

@@ -16,6 +16,7 @@ __all__ = [
     "choose_frequent",
     "frequent_labels",
     "union_of_candidates",
+    "votes_of",
 ]
 
 MOST_FREQUENT, FREQUENT_TRIED = 40, (5, 10, 20)
@@ -82,9 +83,8 @@ def are_labels(labels: Labels, Y: sparse.csr_array) -> NDArray[np.bool_]:
     """Which candidates are labels of their row, of the shape of ``labels``."""
     rows, slots = np.nonzero(labels >= 0)
     offered = rows * Y.shape[1] + labels[rows, slots]
-    carried = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * Y.shape[1] + Y.indices
     found = np.zeros(labels.shape, dtype=bool)
-    found[rows, slots] = np.isin(offered, carried)
+    found[rows, slots] = np.isin(offered, _keys(Y))
     return found
 
 
@@ -107,10 +107,32 @@ def choose_frequent(Y: sparse.csr_array, held_labels: Labels, held_Y: sparse.csr
         Their labels.
     """
     most = frequent_labels(Y, MOST_FREQUENT)
-
-    def recall_with(n: int) -> float:
-        return candidate_recall(union_of_candidates(held_labels, most[:n]), held_Y)
-
+    # A label that the candidates miss is found by so many of the most frequent as its place among them says.
+    place = np.full(Y.shape[1], Y.shape[1], dtype=np.intp)
+    place[most] = np.arange(len(most))
+    missed = np.sort(place[held_Y.indices[~are_listed(held_Y, held_labels)]])
+    spared = RECALL_SPARED * max(held_Y.nnz, 1)
     tries = [n for n in FREQUENT_TRIED if n < len(most)]
-    enough = recall_with(len(most)) - RECALL_SPARED
-    return most[: next((n for n in tries if recall_with(n) >= enough), len(most))]
+    enough = np.searchsorted(missed, len(most)) - spared
+    return most[: next((n for n in tries if np.searchsorted(missed, n) >= enough), len(most))]
+
+
+def are_listed(Y: sparse.csr_array, labels: Labels) -> NDArray[np.bool_]:
+    """Which of the stored entries of ``Y`` are among the candidates of their row."""
+    rows, slots = np.nonzero(labels >= 0)
+    offered = rows * Y.shape[1] + labels[rows, slots]
+    return np.isin(_keys(Y), offered)
+
+
+def votes_of(labels: Labels, offered: Labels, votes: NDArray[np.float32], n_labels: int) -> NDArray[np.float32]:
+    """The votes of ``labels``, of their shape, that are given for the labels ``offered`` to the same rows; else 0."""
+    given = np.zeros((len(labels), n_labels + 1), dtype=np.float32)  # -1 stands for the last column
+    np.put_along_axis(given, offered.astype(np.intp), votes, axis=1)
+    given[:, -1] = 0
+    return np.take_along_axis(given, labels.astype(np.intp), axis=1)
+
+
+def _keys(Y: sparse.csr_array) -> NDArray[np.intp]:
+    """A number for each stored entry of ``Y``, by row and label."""
+    keys: NDArray[np.intp] = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * Y.shape[1] + Y.indices
+    return keys

@@ -16,6 +16,7 @@ from pysldl.ranking.linear import LinearRanker
 __all__ = ["extend_ranker"]
 
 TERMS_OF_A_LABEL = 20
+SPREAD_ROWS = 500
 
 
 def extend_ranker(
@@ -49,9 +50,10 @@ def extend_ranker(
     grown.bias_ = np.pad(ranker.bias_, (0, Y.shape[1] - len(ranker.bias_)), constant_values=-1.0)
     W = sparse.csr_array((0, X.shape[1]), dtype=np.float32)
     if new.size:
-        problems = _problems(
-            X, sparse.csc_array(Y)[:, new], ranker.n_candidates, X.T.tocsr() if postings is None else postings
-        )
+        # Where all labels of a row are scored, a new one must be told from any row, too.
+        any_rows = np.linspace(0, X.shape[0] - 1, SPREAD_ROWS if ranker.all_labels_ else 0).astype(np.int32)
+        postings = X.T.tocsr() if postings is None else postings
+        problems = _problems(X, sparse.csc_array(Y)[:, new], ranker.n_candidates, postings, any_rows)
         costs = ranker.cost_of_labels(Y)
         W, grown.bias_[new], *_ = fit_squared_hinge(
             X,
@@ -65,14 +67,18 @@ def extend_ranker(
     if ranker.centroids_ is not None:
         grown.centroids_ = ranker.centroids_.updated(X, Y)
     grown.W_ = _with_rows(ranker.W_, W, new, Y.shape[1])
-    grown.frequent_ = frequent_labels(Y, len(ranker.frequent_))
+    grown.frequent_ = frequent_labels(Y, Y.shape[1] if ranker.all_labels_ else len(ranker.frequent_))
     return grown
 
 
 def _problems(
-    X: sparse.csr_array, carried: sparse.csc_array, n_negatives: int, postings: sparse.csr_array
+    X: sparse.csr_array,
+    carried: sparse.csc_array,
+    n_negatives: int,
+    postings: sparse.csr_array,
+    any_rows: NDArray[np.int32],
 ) -> LabelProblems:
-    """The rows of every label, and the most similar rows without it."""
+    """The rows of every label, and without it the most similar rows and ``any_rows``."""
     centers = top_terms(sparse.csr_array(carried.T @ X, dtype=np.float32), TERMS_OF_A_LABEL)
     near, _ = search_inverted_index(centers, postings, min(2 * n_negatives, X.shape[0]))
     rows, indptr = [np.zeros(0, dtype=np.int32)], [0]
@@ -80,6 +86,7 @@ def _problems(
         own = carried.indices[carried.indptr[label] : carried.indptr[label + 1]]
         others = near[label][near[label] >= 0]
         others = others[~np.isin(others, own)][:n_negatives]
+        others = np.concatenate([others, np.setdiff1d(any_rows, np.concatenate([own, others]))])
         rows.append(np.concatenate([own, ~others]).astype(np.int32))
         indptr.append(indptr[-1] + len(rows[-1]))
     return LabelProblems(np.array(indptr), np.concatenate(rows))

@@ -1,5 +1,6 @@
 """A linear ranker for the candidates that a decoder proposes."""
 
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -8,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
-from pysldl.backend.candidate_scores import score_candidates
-from pysldl.backend.dispatch import warn_no_numba
-from pysldl.backend.label_problems import LabelProblems, label_problems, without_rows
-from pysldl.backend.label_shards import LabelRows, fit_label_rows, label_rows
+from pysldl.backend.candidate_scores import best_by_weights, score_candidates
+from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
+from pysldl.backend.label_problems import LabelProblems, without_rows
+from pysldl.backend.label_shards import LabelRows, fit_label_rows, label_rows, sampled_label_rows
 from pysldl.backend.squared_hinge import fit_squared_hinge, squared_hinge_memory
 from pysldl.decoding.voting import argbest, quality
 from pysldl.exceptions import DataError
@@ -24,6 +25,7 @@ from pysldl.ranking.candidates import (
     choose_frequent,
     frequent_labels,
     union_of_candidates,
+    votes_of,
 )
 from pysldl.ranking.centroids import LabelCentroids
 from pysldl.ranking.penalty import choose_penalty, some_labels
@@ -31,10 +33,15 @@ from pysldl.ranking.penalty import choose_penalty, some_labels
 __all__ = ["LinearRanker"]
 
 VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.0)  # the last: nearly the votes alone
-TRIAL_POWERS, TRIAL_TOL = (0.0, 0.15, 0.4, 1.0), 3.0
+TRIAL_POWERS, TRIAL_TOL, TRIAL_PARTS = (0.0, 0.15, 0.4, 1.0), 2.0, 3
 FAINTEST_VOTE = 1e-3
 FEW_LABELS = 100  # up to so many, training with the rows of all of them costs little
-CENTROIDS_TRIED = 25
+# Up to so many rows times labels, all labels of a row are scored. Their classifiers see a sample of rows, and of the
+# others the hardest labels beside those they have, by classifiers that saw the sample alone.
+MOST_SCORES, SAMPLED_ROWS, HARD_LABELS = 1 << 25, 2000, 30
+FIRST_C, FIRST_TOL = 0.3, 4.0
+VOTES_WORTH = 0.02  # where they do not gain so much, they are not worth a search for every row
+CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
 
 
 class LinearRanker(LightEstimator):
@@ -43,7 +50,8 @@ class LinearRanker(LightEstimator):
     The negatives of a label are the rows that have it among their candidates and not among their labels, so the cost
     follows rows x candidates x nonzeros and not the number of labels. A candidate's final score is
     ``sigmoid(2 s) * vote ** power``: ``s`` its linear score, ``vote`` its share of the votes against the row's best,
-    and the power chosen on training rows held out from the classifiers.
+    and the power chosen on training rows held out from the classifiers. Where rows times labels are few, all labels
+    are scored and the best are the candidates; the decoder is then asked for votes only if they help.
 
     Parameters
     ----------
@@ -55,8 +63,8 @@ class LinearRanker(LightEstimator):
         forty do, on rows held out; and all, where they are not more than ``n_candidates``, and a hundred at most.
     n_centroid_candidates : int or None
         Labels that a row gets as candidates because it is like the mean of their rows, see
-        :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find more labels of held-out rows than as
-        many of the decoder's candidates do, its last ones, which cost as much; else none.
+        :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find two points of recall more, else
+        none.
     C : float or None
         Weight of the errors against the size of the weights. None: chosen on the held-out rows, see
         :func:`~pysldl.ranking.penalty.choose_penalty`.
@@ -78,6 +86,8 @@ class LinearRanker(LightEstimator):
     ----------
     C_ : float
         As given or chosen.
+    all_labels_ : bool
+        Whether all labels are scored, and the best of them are the candidates.
     W_ : csr_array of shape (n_labels, n_features), float32
     bias_ : ndarray of shape (n_labels,)
     frequent_ : ndarray of shape (n_frequent,), int32
@@ -101,6 +111,7 @@ class LinearRanker(LightEstimator):
 
     _saved_state = (
         "C_",
+        "all_labels_",
         "W_",
         "bias_",
         "frequent_",
@@ -137,7 +148,7 @@ class LinearRanker(LightEstimator):
         C: float | None = 1.0,
         propensity: tuple[float, float] | None = None,
         max_epochs: int = 100,
-        tol: float = 0.2,
+        tol: float = 0.5,
         min_weight: float = 0.1,
         held_out: int = 1000,
     ) -> None:
@@ -166,6 +177,8 @@ class LinearRanker(LightEstimator):
         rng: np.random.RandomState,
         held: NDArray[np.integer] | None = None,
         late: NDArray[np.int32] | None = None,
+        *,
+        all_labels: bool = False,
     ) -> Self:
         """Train on the left-out candidates of the training rows.
 
@@ -182,28 +195,37 @@ class LinearRanker(LightEstimator):
         late : ndarray of shape (n_samples, n_late), int32, optional
             Candidates of every row that rows held out had a part in offering, while ``labels`` are those of the others
             alone, see :meth:`~pysldl.decoding.base.Decoder.candidates_apart`. They join when the held-out rows do.
+        all_labels : bool
+            Score all labels, as :meth:`offers_all_labels` says; ``labels`` and ``votes`` of held-out rows suffice.
         """
         self.check_parameters()
         warn_no_numba()
         held = self.draw_held_rows(X.shape[0], rng) if held is None else held
-        if self.offers_all_labels(Y):
-            self.frequent_ = frequent_labels(Y, Y.shape[1])
-        elif self.n_frequent is None:
-            self.frequent_ = choose_frequent(Y, labels[held], Y[held])
+        self.held_rows_, self.all_labels_ = held, all_labels or self._labels_are_few(Y)
+        if self.all_labels_:
+            self.frequent_, self.centroids_, self.n_centroid_candidates_ = frequent_labels(Y, Y.shape[1]), None, 0
+            rows, held_labels = self._rows_of_all_labels(X, Y, held, rng)
+            held_votes = votes_of(held_labels, labels[held], votes[held], Y.shape[1])
         else:
-            self.frequent_ = frequent_labels(Y, self.n_frequent)
-        self._fit_centroids(X, Y, labels, held)
-        self.held_rows_ = held
-        held_labels, held_votes = self.expand_candidates(X[held], labels[held], votes[held])
-        candidates = [labels]
-        if self.centroids_ is not None:
-            candidates.append(self.centroids_.candidates_of_all(X, self.n_centroid_candidates_))
-        rows = label_rows(candidates, Y, self.frequent_, late)
-        self.C_ = self._choose_penalty(X, Y, rows, candidates, held_labels, held_votes) if self.C is None else self.C
+            self.frequent_ = (
+                choose_frequent(Y, labels[held], Y[held])
+                if self.n_frequent is None
+                else frequent_labels(Y, self.n_frequent)
+            )
+            self._fit_centroids(X, Y, labels, held)
+            held_labels, held_votes = self.expand_candidates(X[held], labels[held], votes[held])
+            candidates = [labels]
+            if self.centroids_ is not None:
+                candidates.append(self.centroids_.candidates_of_all(X, self.n_centroid_candidates_))
+                self.centroids_ = LabelCentroids().fit(X, Y)  # the held-out rows have their candidates
+            rows = label_rows(candidates, Y, self.frequent_, late)
+        self.C_ = self._choose_penalty(X, Y, rows, held_labels, held_votes) if self.C is None else self.C
         linear = self._fit_classifiers(X, Y, rows, held, held_labels)
-        if self.centroids_ is not None:
-            self.centroids_ = LabelCentroids().fit(X, Y)  # the held-out rows have their candidates
-        self.vote_power_ = _best_power(Y[held], held_labels, linear, held_votes, self.cost_of_labels(Y))
+        self.vote_power_ = _best_power(
+            Y[held], held_labels, linear, held_votes, self.cost_of_labels(Y), worth=VOTES_WORTH * self.all_labels_
+        )
+        if not self.needs_votes:
+            held_votes = np.zeros_like(held_votes)
         self.held_candidates_ = Candidates(
             held_labels, linear, held_votes, _mixed(linear, held_votes, self.vote_power_)
         )
@@ -217,9 +239,43 @@ class LinearRanker(LightEstimator):
         n_held = self.held_out if held_out is None else held_out
         return rng.permutation(n_samples)[: max(1, min(n_held, n_samples // 5))]
 
-    def offers_all_labels(self, Y: sparse.csr_array) -> bool:
-        """Whether labels are so few that every row gets all of them: only held-out rows then need candidates."""
+    def offers_all_labels(self, Y: sparse.csr_array, *, readout: bool = False) -> bool:
+        """Whether every row gets all labels: only held-out rows then need candidates, for their votes.
+
+        Parameters
+        ----------
+        Y : csr_array of shape (n_samples, n_labels)
+        readout : bool
+            The decoder has a read-out, which offers hard labels for nothing: all are offered only where they are few.
+        """
+        if self._labels_are_few(Y) or readout or self.n_frequent is not None or self.n_centroid_candidates:
+            return self._labels_are_few(Y)
+        n_samples, n_labels = Y.shape[0], len(np.unique(Y.indices))
+        # The sample may have twice as many pairs of a row and a label as candidates of all rows would be.
+        cheap = SAMPLED_ROWS * n_labels <= 2 * n_samples * self.n_candidates
+        return bool(cheap and n_samples * n_labels <= MOST_SCORES)
+
+    def _labels_are_few(self, Y: sparse.csr_array) -> bool:
         return self.n_frequent is None and len(np.unique(Y.indices)) <= min(self.n_candidates, FEW_LABELS)
+
+    def _rows_of_all_labels(
+        self, X: sparse.csr_array, Y: sparse.csr_array, held: NDArray[np.integer], rng: np.random.RandomState
+    ) -> tuple[LabelRows, NDArray[np.int32]]:
+        """The rows of every label where all labels are scored, and the candidates of the rows held out."""
+        n_samples, width = Y.shape[0], min(self.n_candidates, Y.shape[1])
+        others = np.delete(np.arange(n_samples), held)
+        nothing = np.full((n_samples, 1), -1, dtype=np.int32)
+        if len(self.frequent_) <= FEW_LABELS or len(others) <= SAMPLED_ROWS:
+            return label_rows([nothing], Y, self.frequent_), np.tile(self.frequent_, (len(held), 1))
+        sample = np.sort(rng.permutation(others)[:SAMPLED_ROWS])
+        of_sample = sampled_label_rows(sample, nothing, Y, self.frequent_, left_out=held)
+        W, bias = self._solve(X, Y, of_sample.of_labels(np.arange(Y.shape[1])), FIRST_C, FIRST_TOL)
+        weights, allowed = _by_feature(W), self._bias_of_candidates(bias)
+        n_hard = min(HARD_LABELS + round(Y.nnz / n_samples), width)
+        offered = np.full((n_samples, width), -1, dtype=np.int32)
+        offered[:, :n_hard], _ = best_by_weights(X, weights, allowed, n_hard)
+        offered[held], _ = best_by_weights(X[held], weights, allowed, width)
+        return sampled_label_rows(sample, offered, Y, self.frequent_), offered[held]
 
     def _fit_centroids(
         self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], held: NDArray[np.integer]
@@ -231,10 +287,9 @@ class LinearRanker(LightEstimator):
             return
         centroids = LabelCentroids().fit(X, Y, left_out=held)
         if self.n_centroid_candidates is None:
-            n_last = min(n_candidates, self.n_candidates // 3)
-            alike = centroids.candidates(X[held], n_last)
-            instead = union_of_candidates(labels[held, :-n_last], alike) if n_last else labels[held]
-            if candidate_recall(instead, Y[held]) <= candidate_recall(labels[held], Y[held]):
+            before = union_of_candidates(labels[held], self.frequent_)
+            after = union_of_candidates(before, centroids.candidates(X[held], n_candidates))
+            if candidate_recall(after, Y[held]) < candidate_recall(before, Y[held]) + WORTH_TRYING:
                 return
         self.centroids_, self.n_centroid_candidates_ = centroids, n_candidates
 
@@ -243,39 +298,43 @@ class LinearRanker(LightEstimator):
         X: sparse.csr_array,
         Y: sparse.csr_array,
         rows: LabelRows,
-        candidates: list[NDArray[np.int32]],
         held_labels: NDArray[np.int32],
         held_votes: NDArray[np.float32],
     ) -> float:
-        costs, held = self.cost_of_labels(Y), self.held_rows_
+        held = self.held_rows_
 
-        def solve(problems: LabelProblems, C: float) -> tuple[sparse.csr_array, NDArray[np.float32]]:
-            W, bias = fit_squared_hinge(
-                X,
-                problems,
-                C=C,
-                positive_weight=costs,
-                max_epochs=self.max_epochs,
-                tol=TRIAL_TOL * self.tol,
-                min_weight=self.min_weight,
-            )[:2]
-            return W, bias
-
-        def sample(n_rows: float) -> LabelProblems:
-            offered = np.hstack([source[held] for source in candidates])
-            of_held = label_problems(offered, Y[held], everywhere=self.frequent_)
-            chosen = some_labels(rows.sizes - np.diff(of_held.indptr), n_rows)
-            return without_rows(rows.of_labels(chosen), held, X.shape[0])
+        def sample(n_rows: float) -> tuple[LabelProblems, float]:
+            # First fewer rows: among fewer labels, classifiers that are too smooth rank well. With fewer rows the best
+            # weight of errors is larger, between not at all and as much as the rows are fewer.
+            parts = min(max(1, int(np.ceil(rows.sizes.sum() / max(n_rows, 1.0)))), TRIAL_PARTS)
+            out = np.flatnonzero(np.arange(X.shape[0]) % parts)
+            chosen = rows.of_labels(some_labels(rows.sizes, n_rows * parts))
+            return without_rows(chosen, np.concatenate([held, out]), X.shape[0]), float(np.sqrt(parts))
 
         return choose_penalty(
             X,
             Y,
             sample,
-            solve,
+            lambda problems, C: self._solve(X, Y, problems, C, TRIAL_TOL),
             held,
             held_labels,
-            lambda linear: [_mixed(linear, held_votes, power) for power in TRIAL_POWERS],
+            lambda linear: _logarithms(linear, held_votes, TRIAL_POWERS),
         )
+
+    def _solve(
+        self, X: sparse.csr_array, Y: sparse.csr_array, problems: LabelProblems, C: float, tol: float
+    ) -> tuple[sparse.csr_array, NDArray[np.float32]]:
+        """Weights and biases for a trial, ``tol`` times less exact than those of the model."""
+        W, bias, *_ = fit_squared_hinge(
+            X,
+            problems,
+            C=C,
+            positive_weight=self.cost_of_labels(Y),
+            max_epochs=self.max_epochs,
+            tol=tol * self.tol,
+            min_weight=self.min_weight,
+        )
+        return W, bias
 
     def expand_candidates(
         self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]
@@ -292,9 +351,52 @@ class LinearRanker(LightEstimator):
         linear = score_candidates(X, labels, self.W_, self.bias_)
         return Candidates(labels, linear, votes, _mixed(linear, votes, self.vote_power_))
 
-    def rank(self, X: sparse.csr_array, labels: NDArray[np.int32], votes: NDArray[np.float32]) -> Candidates:
-        """The candidates of a decoder and those that are added to them, all with their scores."""
-        return self.scored(X, *self.expand_candidates(X, labels, votes))
+    @property
+    def needs_votes(self) -> bool:
+        """Whether :meth:`rank` needs the candidates of a decoder."""
+        return not self.all_labels_ or self.vote_power_ > 0
+
+    def rank(
+        self,
+        X: sparse.csr_array,
+        labels: NDArray[np.int32] | None = None,
+        votes: NDArray[np.float32] | None = None,
+    ) -> Candidates:
+        """The candidates of a row with their scores: the best of all labels, or those of a decoder and added ones.
+
+        Parameters
+        ----------
+        X : csr_array of shape (n_rows, n_features), float32
+        labels, votes : ndarrays of shape (n_rows, n_candidates)
+            What the decoder proposes; they may be left out unless :attr:`needs_votes`.
+        """
+        if not self.all_labels_:
+            assert labels is not None and votes is not None
+            return self.scored(X, *self.expand_candidates(X, labels, votes))
+        n_labels = len(self.bias_)
+        bias, width = self._bias_of_candidates(self.bias_), min(self.n_candidates, n_labels)
+        best, linear = best_by_weights(X, self._weights_by_feature(), bias, width)
+        most = self.frequent_[:width]
+        empty = np.ix_(np.diff(X.indptr) == 0, np.arange(len(most)))  # of rows without features nothing else is known
+        best[empty], linear[empty] = most, np.sort(bias[most])[::-1]
+        given = np.zeros_like(linear)
+        if labels is not None and votes is not None and self.vote_power_ > 0:
+            given = votes_of(best, labels, votes, n_labels)
+        return Candidates(best, linear, given, _mixed(linear, given, self.vote_power_))
+
+    def _bias_of_candidates(self, bias: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The biases, -inf for labels without training rows."""
+        allowed = np.full_like(bias, -np.inf)
+        allowed[self.frequent_] = bias[self.frequent_]
+        return allowed
+
+    def _weights_by_feature(self) -> sparse.csr_array:
+        """The transposed weights, made when first needed and not saved."""
+        of, transposed = getattr(self, "_transposed", (None, None))
+        if of is not self.W_:
+            transposed = _by_feature(self.W_)
+            self._transposed = (self.W_, transposed)
+        return transposed
 
     def terms(self, label: int, features: NDArray[np.integer]) -> tuple[NDArray[np.float32], float]:
         """Weights of one label at some features, and its bias."""
@@ -344,25 +446,46 @@ class LinearRanker(LightEstimator):
         return inverse_propensity(Y, A, B).astype(np.float32)
 
 
+def _by_feature(W: sparse.csr_array) -> sparse.csr_array:
+    return as_int32_indices(sparse.csr_array(W.T))
+
+
 def _best_power(
     Y: sparse.csr_array,
     labels: NDArray[np.int32],
     linear: NDArray[np.float32],
     votes: NDArray[np.float32],
     inv_propensity: NDArray[np.float32] | None,
+    worth: float = 0.0,
 ) -> float:
-    """The power of the votes with which the candidates of held-out rows are ranked best."""
+    """The power of the votes with which held-out rows are ranked best; 0, where that is not ``worth`` more."""
+    scores = zip(VOTE_POWERS, _logarithms(linear, votes, VOTE_POWERS), strict=True)
+    qualities = {power: quality(Y, best_labels(labels, mixed, 5), inv_propensity) for power, mixed in scores}
+    best = argbest(VOTE_POWERS, qualities.__getitem__)
+    return best if qualities[best] >= qualities[0.0] + worth else 0.0
 
-    def of_power(power: float) -> float:
-        return quality(Y, best_labels(labels, _mixed(linear, votes, power), 5), inv_propensity)
 
-    return argbest(VOTE_POWERS, of_power)
+def _logarithms(
+    linear: NDArray[np.float32], votes: NDArray[np.float32], powers: Sequence[float]
+) -> Iterator[NDArray[np.float32]]:
+    """The logarithm of what :func:`_mixed` gives, which ranks alike, for each of several powers."""
+    with np.errstate(over="ignore"):
+        belief = -np.log1p(np.exp(-2.0 * linear.astype(np.float64)))
+    share = np.log(_shares(votes).astype(np.float64))
+    for power in powers:
+        yield (belief + power * share).astype(np.float32)
 
 
 def _mixed(linear: NDArray[np.float32], votes: NDArray[np.float32], power: float) -> NDArray[np.float32]:
     # In double precision: single-precision exponentials and powers differ from processor to processor.
     with np.errstate(over="ignore"):
         belief = 1.0 / (1.0 + np.exp(-2.0 * linear.astype(np.float64)))
+    if power:
+        belief *= _shares(votes).astype(np.float64) ** power
+    return np.where(np.isneginf(linear), -np.inf, belief).astype(np.float32)
+
+
+def _shares(votes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Votes against the best of the row; that no one voted for a label does not exclude it."""
     share = votes / np.maximum(votes.max(axis=1, keepdims=True, initial=0.0), 1e-30)
-    mixed = belief * np.maximum(share, FAINTEST_VOTE).astype(np.float64) ** power
-    return np.where(np.isneginf(linear), -np.inf, mixed).astype(np.float32)
+    return np.asarray(np.maximum(share, np.float32(FAINTEST_VOTE)))

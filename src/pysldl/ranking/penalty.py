@@ -1,6 +1,6 @@
 """How strongly the weights of the linear classifiers are penalized, chosen on held-out rows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from pysldl.ranking.candidates import best_labels
 
 __all__ = ["choose_penalty", "some_labels"]
 
-TRIED = (1.0, 0.3, 0.1)
-TRIAL_PRODUCTS = 3e7  # of a weight and a value, in one pass over the rows: what one trial may cost
+MIDDLE, SMOOTHER, SHARPER = 0.3, 0.1, 1.0
+TRIAL_PRODUCTS = 1e7  # of a weight and a value, in one pass over the rows: what one trial may cost
 CLEARLY = 0.005
 
 Solve = Callable[[LabelProblems, float], tuple[sparse.csr_array, NDArray[np.float32]]]
@@ -23,25 +23,25 @@ Solve = Callable[[LabelProblems, float], tuple[sparse.csr_array, NDArray[np.floa
 def choose_penalty(
     X: sparse.csr_array,
     Y: sparse.csr_array,
-    sample: Callable[[float], LabelProblems],
+    sample: Callable[[float], tuple[LabelProblems, float]],
     solve: Solve,
     held: NDArray[np.integer],
     held_labels: NDArray[np.int32],
-    mixed: Callable[[NDArray[np.float32]], list[NDArray[np.float32]]],
+    mixed: Callable[[NDArray[np.float32]], Iterable[NDArray[np.float32]]],
 ) -> float:
     """The weight of the errors with which held-out rows are ranked best: 1, 0.3 or 0.1.
 
-    Short rows and few labels want less than long rows and many labels. Less is tried as long as that helps. Where
-    classifiers of all labels would cost too much to be trained several times, every second, third, ... label stands
-    for all, in the order of their rows; the trials then cost the same however large the data are.
+    Short rows and few labels want less than long rows and many labels. Where classifiers of all labels would cost too
+    much to be trained several times, every second, third, ... label stands for all, in the order of their rows; the
+    trials then cost the same however large the data are.
 
     Parameters
     ----------
     X : csr_array of shape (n_samples, n_features), float32
     Y : csr_array of shape (n_samples, n_labels)
     sample : callable
-        From a number of rows to the problems of labels that have about so many together, see :func:`some_labels`;
-        without the held-out rows.
+        From a number of rows to the problems of labels that have about so many together, see :func:`some_labels`,
+        without the held-out rows, and a factor of the weights tried, for having fewer rows than there are.
     solve : callable
         From problems and C to weights (n_labels, n_features) and biases (n_labels,).
     held : ndarray of int
@@ -51,25 +51,22 @@ def choose_penalty(
     mixed : callable
         From linear scores of the candidates to their final scores, in several ways; the best one counts.
     """
-    chosen = sample(TRIAL_PRODUCTS * X.shape[0] / max(X.nnz, 1))
+    chosen, factor = sample(TRIAL_PRODUCTS * X.shape[0] / max(X.nnz, 1))
     is_chosen = np.diff(chosen.indptr) > 0
     labels = np.where((held_labels >= 0) & is_chosen[held_labels], held_labels, np.int32(-1))
     truth = sparse.csr_array(Y[held] @ sparse.diags_array(is_chosen.astype(np.float32)))
     truth.eliminate_zeros()
     if truth.nnz == 0:
-        return TRIED[0]
+        return MIDDLE
 
     def quality_of(C: float) -> float:
-        linear = score_candidates(X[held], labels, *solve(chosen, C))
+        linear = score_candidates(X[held], labels, *solve(chosen, factor * C))
         return max(quality(truth, best_labels(labels, scores, 5), ks=(1, 3, 5)) for scores in mixed(linear))
 
-    best, of_best = TRIED[0], quality_of(TRIED[0])
-    for C in TRIED[1:]:
-        of_C = quality_of(C)
-        if of_C < of_best + CLEARLY:
-            break
-        best, of_best = C, of_C
-    return best
+    of_middle = quality_of(MIDDLE)
+    if quality_of(SMOOTHER) >= of_middle + CLEARLY:
+        return SMOOTHER
+    return SHARPER if quality_of(SHARPER) >= of_middle else MIDDLE
 
 
 def some_labels(sizes: NDArray[np.integer], n_rows: float) -> NDArray[np.intp]:
