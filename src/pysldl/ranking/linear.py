@@ -41,7 +41,7 @@ FEW_LABELS = 100  # up to so many, training with the rows of all of them costs l
 MOST_SCORES, SAMPLED_ROWS, HARD_LABELS = 1 << 25, 2000, 30
 FIRST_C, FIRST_TOL = 0.3, 4.0
 VOTES_WORTH = 0.02  # where they do not gain so much, they are not worth a search for every row
-CENTROIDS_TRIED, WORTH_TRYING = 25, 0.02
+CENTROIDS_TRIED = 25
 
 
 class LinearRanker(LightEstimator):
@@ -63,8 +63,9 @@ class LinearRanker(LightEstimator):
         forty do, on rows held out; and all, where they are not more than ``n_candidates``, and a hundred at most.
     n_centroid_candidates : int or None
         Labels that a row gets as candidates because it is like the mean of their rows, see
-        :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find two points of recall more, else
-        none.
+        :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find more labels of held-out rows than as
+        many of the decoder's candidates do, its last ones, which cost as much; else, and where rows times labels are
+        few, none.
     C : float or None
         Weight of the errors against the size of the weights. None: chosen on the held-out rows, see
         :func:`~pysldl.ranking.penalty.choose_penalty`.
@@ -287,9 +288,10 @@ class LinearRanker(LightEstimator):
             return
         centroids = LabelCentroids().fit(X, Y, left_out=held)
         if self.n_centroid_candidates is None:
-            before = union_of_candidates(labels[held], self.frequent_)
-            after = union_of_candidates(before, centroids.candidates(X[held], n_candidates))
-            if candidate_recall(after, Y[held]) < candidate_recall(before, Y[held]) + WORTH_TRYING:
+            n_last = min(n_candidates, self.n_candidates // 3)
+            alike = centroids.candidates(X[held], n_last)
+            instead = union_of_candidates(labels[held, :-n_last], alike) if n_last else labels[held]
+            if candidate_recall(instead, Y[held]) <= candidate_recall(labels[held], Y[held]):
                 return
         self.centroids_, self.n_centroid_candidates_ = centroids, n_candidates
 
