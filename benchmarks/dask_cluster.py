@@ -4,15 +4,18 @@
     python benchmarks/dask_cluster.py overhead --record
     python benchmarks/dask_cluster.py faults --record
     python benchmarks/dask_cluster.py memory --rows 2000000 --labels 1000000 --record
+    python benchmarks/dask_cluster.py scaling --workers 1 2 4 8 16 --record
 
 `equality` fits data sets locally and on clusters, and compares model folders. `overhead` compares the processor time of
 a local fit with two threads and that of two workers with one thread each, from the same Parquet parts to a model
 folder. `faults` kills a worker (SIGKILL) at a random moment of each fit and of each prediction, and compares what comes
 out. `memory` makes Parquet parts of rows with Zipf terms, fits and predicts with workers of limited memory, and notes
-the peaks of all processes.
+the peaks of all processes. `scaling` fits and predicts such rows with more and more workers. With `--resume`,
+`equality` and `scaling` leave out what the record has already.
 """
 
 import argparse
+import faulthandler
 import json
 import os
 import random
@@ -33,12 +36,15 @@ from scipy import sparse
 
 from data import open_dataset
 from pysldl import make_sldl
+from pysldl.cli._dask import predict_parts
 from pysldl.dask import DaskSLDLClassifier, connect, read_parts
+from pysldl.dask.parts import Parts
 from pysldl.datasets import Dataset, read_parquet, write_parquet
 from pysldl.persistence import read_manifest, save_model
-from records import add_record_option, write_rows
+from records import add_record_option, read_rows, write_rows
 
 PRESETS = ("fast", "accurate")
+PREDICTION = {"k": 5, "proba": False, "threshold": -np.inf}
 BOUND = 600  # seconds that a fit or a prediction with a killed worker may take
 
 
@@ -76,8 +82,10 @@ def equality(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             for n_parts in args.parts:
                 write_parquet(data, Path(folder, f"parts-{n_parts}"), rows_per_part=-(-data.n_samples // n_parts))
             for workers in args.workers:
-                with connect("local", workers=workers) as client:
-                    for preset, n_parts in ((preset, n) for preset in args.presets for n in args.parts):
+                wanted = [(preset, n) for preset in args.presets for n in args.parts]
+                wanted = [some for some in wanted if not is_recorded(args, (name, some[0], workers, some[1]))]
+                with connect("local", workers=workers) if wanted else nullcontext() as client:
+                    for preset, n_parts in wanted:
                         parts = read_parts(Path(folder, f"parts-{n_parts}"))
                         far = DaskSLDLClassifier(make_sldl(preset), client).fit(parts)
                         same = content(far.model_folder_) == content(Path(folder, preset))
@@ -141,8 +149,9 @@ def faults(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     return content(DaskSLDLClassifier(make_sldl(preset), client).fit(parts).model_folder_)
 
                 def predict(whole: Any = whole, client: Any = client, parts: Any = parts) -> Any:
-                    futures = client.compute(list(whole.predict_topk(parts, 5)))
-                    return [future.result(timeout=BOUND).tobytes() for future in futures]
+                    with tempfile.TemporaryDirectory() as out:
+                        predict_parts(client, Path(whole.model_folder_), parts, Path(out), PREDICTION, None)
+                        return {file.name: file.read_bytes() for file in Path(out).iterdir()}
 
                 for what, work in (("fit", fit), ("predict", predict)):
                     told = {"data": name, "rows": data.n_samples, "preset": preset, "work": what, "kills": args.kills}
@@ -158,9 +167,12 @@ def killed_again_and_again(client: Any, work: Callable[[], Any], kills: int, cha
     for _ in range(kills):
         with killing(client, chance.uniform(0.0, lasted), chance):
             started = time.perf_counter()
+            faulthandler.dump_traceback_later(BOUND, exit=True)  # it hangs
             same += work() == expected
+            faulthandler.cancel_dump_traceback_later()
             longest = max(longest, time.perf_counter() - started)
-    return {"same": same, "longest_of_undisturbed": round(longest / lasted, 1), "within_bound": longest < BOUND}
+    times = {"undisturbed_s": round(lasted, 1), "longest_s": round(longest, 1)}
+    return {"same": same, **times, "within_bound": longest < BOUND}
 
 
 @contextmanager
@@ -288,39 +300,76 @@ def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield told
 
 
+def scaling(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Seconds of a fit and of a prediction of generated parts by the number of workers, and of whose processors."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_zipf_parts(Path(folder, "parts"), args.rows, args.labels, args.features, args.rows_per_part)
+        parts = read_parts(Path(folder, "parts"))
+        for workers in args.workers:
+            with connect("local", workers=workers) as client:
+                for preset in args.presets:
+                    told = {"preset": preset, "rows": args.rows, "labels": args.labels, "workers": workers}
+                    if is_recorded(args, tuple(told.values())):
+                        continue
+                    some = Parts(parts.parts[: 2 * workers], parts.columns)
+                    DaskSLDLClassifier(make_sldl(preset), client).fit(some)  # workers import, and load compiled code
+                    started, before = time.perf_counter(), processor_seconds(client)
+                    far = DaskSLDLClassifier(make_sldl(preset), client).fit(parts)
+                    told["fit_s"], after = round(time.perf_counter() - started, 1), processor_seconds(client)
+                    told["fit_client_cpu_s"], told["fit_workers_cpu_s"] = (
+                        round(b - a, 1) for a, b in zip(before, after, strict=True)
+                    )
+                    started = time.perf_counter()
+                    out = Path(folder, f"{preset}-{workers}")
+                    predict_parts(client, Path(far.model_folder_), parts, out, PREDICTION, None)
+                    yield told | {"predict_s": round(time.perf_counter() - started, 1)}
+
+
+def is_recorded(args: argparse.Namespace, key: tuple[Any, ...]) -> bool:
+    """Whether the record has a measurement that need not be made again."""
+    if not args.resume or args.record is None:
+        return False
+    return key in {tuple(row[column] for column in KEYS[args.command]) for row in read_rows(args.record)}
+
+
 KEYS = {
     "equality": ("data", "preset", "workers", "parts"),
     "overhead": ("data", "preset"),
     "faults": ("data", "preset", "work"),
     "memory": ("preset", "rows", "labels"),
+    "scaling": ("preset", "rows", "labels", "workers"),
 }
+COMMANDS = {"equality": equality, "overhead": overhead, "faults": faults, "memory": memory, "scaling": scaling}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in KEYS:
+    for name in COMMANDS:
         command = commands.add_parser(name)
         command.add_argument("--presets", nargs="+", default=list(PRESETS))
         add_record_option(command, f"dask_{name}.csv")
-        if name == "memory":
-            command.add_argument("--rows", type=int, default=2_000_000)
-            command.add_argument("--labels", type=int, default=1_000_000)
+        if name in ("memory", "scaling"):
+            command.add_argument("--rows", type=int, default=2_000_000 if name == "memory" else 400_000)
+            command.add_argument("--labels", type=int, default=1_000_000 if name == "memory" else 20_000)
             command.add_argument("--features", type=int, default=500_000)
-            command.add_argument("--rows-per-part", type=int, default=50_000)
-            command.add_argument("--worker-memory", default="1.5 GB")
-            command.add_argument("--folder", type=Path, help="where parts and results are kept, for another run")
+            command.add_argument("--rows-per-part", type=int, default=50_000 if name == "memory" else 5_000)
         else:
             command.add_argument("--data", nargs="+", default=["eurlex57k", "tibkat", "eurlex-text"])
             command.add_argument("--rows", type=int, help="only the first rows of each set")
-    commands.choices["equality"].add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    memory_options = commands.choices["memory"]
+    memory_options.add_argument("--worker-memory", default="1.5 GB")
+    memory_options.add_argument("--folder", type=Path, help="where parts and results are kept, for another run")
+    for name, workers in (("equality", [1, 2, 4]), ("scaling", [1, 2, 4, 8, 16])):
+        commands.choices[name].add_argument("--workers", type=int, nargs="+", default=workers)
+        commands.choices[name].add_argument("--resume", action="store_true", help="leave out what is recorded")
     commands.choices["equality"].add_argument("--parts", type=int, nargs="+", default=[1, 3, 16])
     commands.choices["overhead"].add_argument("--repeats", type=int, default=3)
     commands.choices["faults"].add_argument("--kills", type=int, default=20)
     commands.choices["faults"].add_argument("--seed", type=int, default=0)
     args = parser.parse_args(arguments)
     failed = 0
-    for row in {"equality": equality, "overhead": overhead, "faults": faults, "memory": memory}[args.command](args):
+    for row in COMMANDS[args.command](args):
         print(row, flush=True)
         failed += row.get("same") is False or row.get("within_bound") is False
         failed += "kills" in row and row["same"] != row["kills"]

@@ -83,6 +83,7 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "dask-memory": distributed.memory,
     "dask-faults": distributed.faults,
     "dask-overhead": distributed.overhead,
+    "dask-scaling": distributed.scaling,
     "annif-eval": vocabularies.annif_eval,
     "thesaurus": vocabularies.thesaurus,
     "names-in-texts": vocabularies.names_in_texts,

@@ -1,9 +1,11 @@
-"""Blocks of the page on Dask: equality, memory, faults and overhead."""
+"""Blocks of the page on Dask: equality, memory, faults, overhead and scaling."""
 
 from blocks.evidence import Rows, from_record
 from blocks.text import number, table
 
-__all__ = ["equality", "faults", "memory", "overhead"]
+__all__ = ["equality", "faults", "memory", "overhead", "scaling"]
+
+PROCESSES = {"worker_0": "worker 1", "worker_1": "worker 2", "client": "client"}
 
 
 @from_record("dask_equality")
@@ -36,12 +38,12 @@ def overhead(found: Rows) -> str:
             str(row["data"]),
             f"{row['rows']:,}",
             f"`{row['preset']}`",
-            *(number(row[key], 1) for key in ("local_cpu_s", "dask_cpu_s")),
-            number(row["ratio"], 2),
+            *(number(row[key], 1) for key in ("local_cpu_s", "client_cpu_s", "workers_cpu_s")),
+            *(number(row[key], 2) for key in ("ratio", "least", "most")),
         ]
         for row in found.rows
     ]
-    header = ["data", "rows", "preset", "local fit, processor s", "two workers and client, processor s", "ratio"]
+    header = ["data", "rows", "preset", "local fit, processor s", "client", "two workers", "ratio", "least", "most"]
     return table(header, rows, left=1)
 
 
@@ -55,30 +57,50 @@ def faults(found: Rows) -> str:
             f"`{row['preset']}`",
             str(row["work"]),
             f"{row['same']} of {row['kills']}",
-            number(row["longest_of_undisturbed"], 1),
+            *(number(row[key], 1) for key in ("undisturbed_s", "longest_s")),
         ]
         for row in found.rows
     ]
-    header = ["data", "rows", "preset", "work", "same with a kill", "longest, of the undisturbed"]
+    header = ["data", "rows", "preset", "work", "same with a kill", "undisturbed s", "longest s"]
     return table(header, rows, left=1)
 
 
 @from_record("dask_memory")
 def memory(found: Rows) -> str:
     """Peaks of processes that fit and predict generated parts."""
-    keys = [f"{who}_{what}_mb" for what in ("own", "resident") for who in ("worker_0", "worker_1", "client")]
     rows = [
         [
             f"`{row['preset']}`",
             f"{row['rows']:,}",
             f"{row['labels']:,}",
-            str(row["worker_memory"]),
-            *(str(row[key]) for key in keys),
-            *(str(row[key]) for key in ("fit_s", "predict_s")),
+            work,
+            *(f"{row[f'{work}_{key}']:,}" for key in ("s", "cpu_s")),
+            *(f"{row[f'{work}_{what}_{who}_mb']:,}" for what in ("own", "resident") for who in PROCESSES),
         ]
         for row in found.rows
+        for work in ("fit", "predict")
     ]
-    whose = ["worker 1", "worker 2", "client"]
-    header = ["preset", "rows", "labels", "a worker has", *(f"{who}, own MiB" for who in whose)]
-    header += [*(f"{who}, with files" for who in whose), "fit s", "predict s"]
+    header = ["preset", "rows", "labels", "work", "s", "processor s"]
+    header += [f"{who}, {what}" for what in ("own MiB", "with files") for who in PROCESSES.values()]
     return table(header, rows, left=1)
+
+
+@from_record("dask_scaling")
+def scaling(found: Rows) -> str:
+    """Seconds by the number of workers."""
+    alone = {(row["preset"], row["rows"]): row["fit_s"] for row in found.rows if row["workers"] == 1}
+    rows = [
+        [
+            f"`{row['preset']}`",
+            f"{row['rows']:,}",
+            f"{row['labels']:,}",
+            str(row["workers"]),
+            number(row["fit_s"], 1),
+            number(alone[row["preset"], row["rows"]] / row["fit_s"], 1),
+            *(number(row[key], 1) for key in ("fit_client_cpu_s", "fit_workers_cpu_s", "predict_s")),
+        ]
+        for row in found.rows
+        if (row["preset"], row["rows"]) in alone
+    ]
+    header = ["preset", "rows", "labels", "workers", "fit s", "times faster", "client, processor s"]
+    return table([*header, "workers, processor s", "predict s"], rows, left=1)
