@@ -146,7 +146,8 @@ def faults(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 whole = DaskSLDLClassifier(make_sldl(preset), client).fit(parts)
 
                 def fit(preset: str = preset, client: Any = client, parts: Any = parts) -> Any:
-                    return content(DaskSLDLClassifier(make_sldl(preset), client).fit(parts).model_folder_)
+                    fitted = DaskSLDLClassifier(make_sldl(preset), client).fit(parts)  # its folder goes with it
+                    return content(fitted.model_folder_)
 
                 def predict(whole: Any = whole, client: Any = client, parts: Any = parts) -> Any:
                     with tempfile.TemporaryDirectory() as out:

@@ -59,6 +59,26 @@ def test_the_model_folder_is_that_of_a_local_fit(client, texts, tmp_path, preset
         assert content(tmp_path / f"model-{number}") == content(tmp_path / "local")
 
 
+@pytest.mark.parametrize("vectorizer, kind", [("hashing", "HashingVectorizer"), ("auto", "char_wb")])
+def test_hashed_and_chosen_features_are_those_of_a_local_fit(client, tmp_path, vectorizer, kind):
+    rng = np.random.RandomState(0)
+    stems, endings = ("kirja", "talo", "koulu", "laiva", "sauna", "lintu"), ("ssa", "sta", "lla", "lta", "ksi", "tta")
+    labels = rng.randint(len(stems), size=400)
+    texts = [f"w{rng.randint(9)} {stems[label]}{''.join(rng.choice(endings, 3))}" for label in labels]
+    names = [[stems[label]] for label in labels]
+    local = make_sldl("fast", vectorizer=vectorizer).fit(texts, names)
+    assert kind in (type(local.vectorizer_).__name__, local.vectorizer_.analyzer)
+    save_model(local, tmp_path / "local")
+    blocks = [slice(0, 90), slice(90, 91), slice(91, 400)]
+    far = DaskSLDLClassifier(make_sldl("fast", vectorizer=vectorizer), client)
+    far.fit([texts[rows] for rows in blocks], [names[rows] for rows in blocks]).save(tmp_path / "far")
+    assert content(tmp_path / "far") == content(tmp_path / "local")
+    written = Dataset("texts", None, far.to_local().encode(names), sorted(stems), texts=texts)
+    write_parquet(written, tmp_path / "parts", rows_per_part=150)
+    again = DaskSLDLClassifier(make_sldl("fast", vectorizer=vectorizer), client).fit(read_parts(tmp_path / "parts"))
+    assert content(again.model_folder_) == content(tmp_path / "local")
+
+
 def test_gaussians_and_ridge_give_the_same_model(client, tmp_path):
     data = make_asymmetric_multilabel(random_state=0).split("train")
     small = make_sldl("paper", embedding__n_components=4, embedding__n_steps=3)

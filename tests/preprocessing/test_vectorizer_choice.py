@@ -13,6 +13,7 @@ from pysldl.preprocessing.vectorizer_choice import (
     choose_vectorizer,
     probe_quality,
     probe_rows,
+    probe_size,
 )
 
 STEMS = ("kirja", "talo", "metsä", "koulu", "laiva", "sauna", "hevonen", "lintu")
@@ -58,9 +59,10 @@ def test_few_texts_are_taken_by_words():
 
 
 def test_what_is_looked_at_does_not_grow_with_the_texts():
-    assert len(probe_rows(["short text"] * 10_000)) == PROBE_ROWS
-    rows = probe_rows(["x" * 1000] * 10_000)
-    assert len(rows) == PROBE_CHARACTERS // 1000 and len(np.unique(rows)) == len(rows)
+    rows = probe_rows(10_000)
+    assert len(rows) == PROBE_ROWS and len(np.unique(rows)) == len(rows)
+    assert probe_size(["short text"] * PROBE_ROWS) == PROBE_ROWS
+    assert probe_size(["x" * 1000] * PROBE_ROWS) == PROBE_CHARACTERS // 1000
 
 
 def test_texts_without_terms_have_no_quality():
@@ -82,3 +84,15 @@ def test_a_classifier_chooses_keeps_and_saves_its_vectorizer(tmp_path):
 def test_texts_and_labels_of_different_length_are_refused():
     with pytest.raises((DataError, ValueError), match="inconsistent numbers of samples"):
         make_sldl("fast", vectorizer="auto").fit(["a text"] * 3, np.eye(2))
+
+
+def test_hashed_words_need_no_vocabulary_and_are_saved(tmp_path):
+    texts, Y = texts_and_labels(400, forms=False)
+    clf = make_sldl("fast", vectorizer="hashing").fit(texts[:300], Y[:300])
+    assert clf.n_features_in_ == 1 << 20 and clf.feature_names_ is None
+    assert clf.score(texts[300:], Y[300:]) > 0.9
+    clf.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.vectorizer_.get_params() == clf.vectorizer_.get_params()
+    assert np.array_equal(again.predict_topk(texts[300:], 3)[1], clf.predict_topk(texts[300:], 3)[1])
+    assert again.explain(texts[:1], 0).neighbors

@@ -136,10 +136,12 @@ def _fit_on_dask(
     from pysldl.cli._dask import name_of_parts, open_parts
     from pysldl.dask.classifier import fitted_to_blocks
     from pysldl.dask.parts import blocks_of
+    from pysldl.datasets.parquet import has_texts
 
     preset, changed, seed, memory_limit = settings
     parts = open_parts(data, reading)
-    classifier = _make(preset, changed, False, seed, memory_limit)
+    from_texts = has_texts(parts.parts[0], parts.columns)
+    classifier = _make(preset, changed, from_texts, seed, memory_limit)
     if not isinstance(classifier, SLDLClassifier):
         raise DataError(f"--dask: {preset} is fitted in the memory of one machine; choose a preset of SLDL.")
     where = "this machine" if cluster.dask in (None, "local") else cluster.dask

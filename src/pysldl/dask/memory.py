@@ -90,7 +90,7 @@ def require_worker_memory(estimator: Any, rows: Any, limit: int | None, n_shards
         n_carried=Y.nnz,
         n_largest=int(np.bincount(Y.indices, minlength=1).max()),
         n_shards=n_shards,
-        from_texts=rows.vectorizer is not None,
+        from_texts=hasattr(rows.vectorizer, "vocabulary_"),
     )
     stage = max(needed, key=lambda name: needed[name])
     if needed[stage] > limit:

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils import check_array
 
 from pysldl.dask.cluster import clear_errors
@@ -16,7 +17,15 @@ from pysldl.dask.workspace import DaskWorkspace, gather, same
 from pysldl.estimator.base import TrainingRows
 from pysldl.exceptions import DataError
 from pysldl.persistence.vectorizers import is_vectorizer, restore_vectorizer
-from pysldl.preprocessing.labels import EncodedLabels, as_indicator, check_label_names, columns_among, name_array
+from pysldl.preprocessing.features import canonical_rows
+from pysldl.preprocessing.labels import (
+    EncodedLabels,
+    as_indicator,
+    check_label_names,
+    columns_among,
+    join_encoded,
+    name_array,
+)
 from pysldl.preprocessing.term_counts import (
     CountedTexts,
     TermCounts,
@@ -26,7 +35,8 @@ from pysldl.preprocessing.term_counts import (
     vocabulary_of_counts,
     weighted_counts,
 )
-from pysldl.preprocessing.text import as_texts, default_vectorizer
+from pysldl.preprocessing.text import as_texts, default_vectorizer, has_terms, hashing_vectorizer
+from pysldl.preprocessing.vectorizer_choice import choice_of_probe, probe_rows
 
 __all__ = ["prepare_rows"]
 
@@ -46,6 +56,7 @@ class ReadBlock(NamedTuple):
     """A block of rows, checked, in numbers of its own."""
 
     name: str
+    from_texts: bool
     X: Any  # features, or counts of terms
     terms: NDArray[Any] | None  # that the columns of counts are for
     Y: sparse.csr_array
@@ -59,6 +70,7 @@ class Survey(NamedTuple):
     kind: Literal["names", "indicator"]
     label_names: list[str] | None  # those that occur, sorted
     n_labels: int  # columns of an indicator
+    from_texts: bool
     terms: TermCounts | None
     n_features: int
     dtype: np.dtype[Any]
@@ -96,7 +108,7 @@ def prepare_rows(
     ----------
     workspace : DaskWorkspace
     blocks : sequence of LazyBlock
-    vectorizer : CountVectorizer or TfidfVectorizer, optional
+    vectorizer : CountVectorizer, TfidfVectorizer, HashingVectorizer, "auto" or "hashing", optional
         For texts; a plain one is made if none is given.
     label_names, feature_names : sequences of str, optional
 
@@ -105,14 +117,13 @@ def prepare_rows(
     TrainingRows
         As a local fit to all rows would make them, with arrays that lie in files.
     """
-    vectorizer = default_vectorizer() if vectorizer is None else vectorizer
-    _check_vectorizer(vectorizer)
+    vectorizer = _made_vectorizer(workspace, blocks, vectorizer, label_names)
     with workspace.folder_for_a_while() as folder:
         read = _submit(workspace, _read, blocks, vectorizer, folder)
         gather(workspace.client, "reading", read, [b.name for b in blocks], workspace.progress, results=False)
         found = _survey(workspace, read, vectorizer)
         names = _names_of(found, label_names)
-        fitted, weighting, columns = None, None, [None] * len(read)
+        fitted, weighting, columns = vectorizer if found.from_texts else None, None, [None] * len(read)
         if found.terms is not None:
             terms, idf = vocabulary_of_counts(vectorizer, found.terms)
             state: dict[str, Any] = {"vocabulary_": terms} | ({} if idf is None else {"idf_": idf})
@@ -126,29 +137,83 @@ def prepare_rows(
     return TrainingRows(X, EncodedLabels(Y, names, found.kind), _feature_names(fitted, feature_names, X), fitted)
 
 
-def _check_vectorizer(vectorizer: Any) -> None:
+def _made_vectorizer(
+    workspace: DaskWorkspace, blocks: Sequence[LazyBlock], vectorizer: Any, label_names: Sequence[str] | None
+) -> Any:
+    """The vectorizer of a local fit to the same rows, not yet fitted."""
+    if vectorizer is None:
+        return default_vectorizer()
     if isinstance(vectorizer, str):
-        raise DataError(
-            f"vectorizer={vectorizer!r} looks at all texts at once; on Dask give a CountVectorizer or TfidfVectorizer."
-        )
+        return hashing_vectorizer() if vectorizer == "hashing" else _chosen_vectorizer(workspace, blocks, label_names)
     if not is_vectorizer(vectorizer):
         raise DataError(
-            f"{type(vectorizer).__name__}: on Dask texts are taken by CountVectorizer or TfidfVectorizer of "
-            "scikit-learn, whose vocabulary can be counted block by block."
+            f"{type(vectorizer).__name__}: on Dask texts are taken by CountVectorizer, TfidfVectorizer or "
+            "HashingVectorizer of scikit-learn, whose vocabulary can be counted block by block."
         )
+    return clone(vectorizer)
+
+
+def _chosen_vectorizer(workspace: DaskWorkspace, blocks: Sequence[LazyBlock], label_names: Sequence[str] | None) -> Any:
+    """What :func:`choose_vectorizer` chooses for all rows: it looks at a few thousand of them, which are read first."""
+    names, known = [block.name for block in blocks], [block.n_rows for block in blocks]
+    read = [] if None not in known else _submit(workspace, _n_rows, blocks)
+    sizes = np.array(gather(workspace.client, "reading", read, names) if read else known, dtype=np.int64)
+    ends = np.cumsum(sizes)
+    rows = probe_rows(int(ends[-1]))
+    of_block = np.searchsorted(ends, rows, side="right")
+    places = [np.flatnonzero(of_block == block) for block in range(len(blocks))]
+    own = [rows[some] - start for some, start in zip(places, (ends - sizes).tolist(), strict=True)]
+    tasks = _submit_each(workspace, _some_rows, blocks, own)
+    found = gather(workspace.client, "reading", tasks, names, workspace.progress)
+    if any(texts is None for texts, _ in found):
+        return default_vectorizer()  # there are features, which need none
+    order = np.argsort(np.concatenate(places))
+    texts, labels = [text for some, _ in found for text in some], [y for _, y in found]
+    if not all(isinstance(y, EncodedLabels) for y in labels):
+        return choice_of_probe([texts[row] for row in order], sparse.csr_array(sparse.vstack(labels))[order])
+    joined = join_encoded(labels)
+    columns = joined.names if label_names is None else name_array(label_names)
+    Y = _renumbered(joined.Y, columns_among(joined.names, columns), len(columns))  # columns decide among equals
+    return choice_of_probe([texts[row] for row in order], Y[order])
+
+
+def _n_rows(block: Block) -> int:
+    return len(block.X) if isinstance(block.X, list) else int(np.shape(block.X)[0])
+
+
+def _some_rows(block: Block, rows: NDArray[np.int64]) -> tuple[list[str] | None, Any]:
+    """Texts and labels of some rows of a block; None for texts where it holds features."""
+    with named_errors(block):
+        texts, labels = as_texts(block.X), named_labels(block.y)
+        if texts is None:
+            return None, None
+        Y = as_indicator(block.y, "y") if labels is None else labels.Y
+        if len(texts) != Y.shape[0]:
+            raise DataError(f"X has {len(texts)} rows, but y has {Y.shape[0]}.")
+        own = sparse.csr_array(Y[rows])
+        return [texts[row] for row in rows], own if labels is None else EncodedLabels(own, labels.names, "names")
 
 
 def _submit(
     workspace: DaskWorkspace, function: Callable[..., Any], blocks: Sequence[LazyBlock], *arguments: Any
 ) -> list[Any]:
     """Futures of ``function(block, *arguments)``; the blocks are made by the tasks themselves."""
-    from dask import delayed
-
     client = workspace.client
     with clear_errors(client, "reading"):
         shared = [client.submit(same, argument, pure=False) for argument in arguments]
+    return _submit_each(workspace, function, blocks, *([argument] * len(blocks) for argument in shared))
+
+
+def _submit_each(
+    workspace: DaskWorkspace, function: Callable[..., Any], blocks: Sequence[LazyBlock], *arguments: Sequence[Any]
+) -> list[Any]:
+    """Futures of ``function(block, *own)`` with arguments of each block's own."""
+    from dask import delayed
+
+    with clear_errors(workspace.client, "reading"):
         call = delayed(function, pure=False)
-        futures: list[Any] = client.compute([call(block.rows, *shared) for block in blocks], optimize_graph=True)
+        tasks = [call(block.rows, *own) for block, *own in zip(blocks, *arguments, strict=True)]
+        futures: list[Any] = workspace.client.compute(tasks, optimize_graph=True)
     return futures
 
 
@@ -164,11 +229,13 @@ def _checked_block(block: Block, vectorizer: Any) -> ReadBlock:
     texts, terms = as_texts(block.X), None
     if texts is None:
         X = _checked(block.X)
+    elif not has_terms(vectorizer):
+        X = _checked(vectorizer.transform(texts))
     else:
         terms, X = count_texts(vectorizer, texts)
     if X.shape[0] != Y.shape[0]:
         raise DataError(f"X has {X.shape[0]} rows, but y has {Y.shape[0]}.")
-    return ReadBlock(block.name, X, terms, Y, names)
+    return ReadBlock(block.name, texts is not None, X, terms, Y, names)
 
 
 def _survey(workspace: DaskWorkspace, read: list[Any], vectorizer: Any) -> Survey:
@@ -199,6 +266,7 @@ def _survey_of_one(packed: Packed, vectorizer: Any) -> Survey:
         kind="indicator" if block.names is None else "names",
         label_names=None if block.names is None else block.names.tolist(),
         n_labels=block.Y.shape[1] if block.names is None else 0,
+        from_texts=block.from_texts,
         terms=terms,
         n_features=block.X.shape[1] if terms is None else 0,
         dtype=block.X.dtype,
@@ -213,8 +281,8 @@ def _merge(found: Sequence[Survey]) -> Survey:
     for other in found[1:]:
         if other.kind != first.kind:
             raise DataError(f"{other.block}: holds labels as {other.kind}, but {first.block} as {first.kind}.")
-        if (other.terms is None) != (first.terms is None):
-            holds = ["texts" if survey.terms is not None else "features" for survey in (other, first)]
+        if other.from_texts != first.from_texts:
+            holds = ["texts" if survey.from_texts else "features" for survey in (other, first)]
             raise DataError(f"{other.block}: holds {holds[0]}, but {first.block} holds {holds[1]}.")
         for what, theirs, own in (
             ("features", other.n_features, first.n_features),
@@ -273,7 +341,7 @@ def _names_of(found: Survey, label_names: Sequence[str] | None) -> NDArray[Any]:
 
 
 def _feature_names(fitted: Any, feature_names: Sequence[str] | None, X: Any) -> NDArray[Any] | None:
-    if feature_names is None and fitted is None:
+    if feature_names is None and (fitted is None or not has_terms(fitted)):
         return None
     names = name_array(fitted.get_feature_names_out() if feature_names is None else feature_names)
     if names.shape != (X.shape[1],):
@@ -283,7 +351,7 @@ def _feature_names(fitted: Any, feature_names: Sequence[str] | None, X: Any) -> 
 
 def _checked(X: Any) -> Any:
     """Features as a local fit takes them."""
-    X = check_array(X, accept_sparse="csr", dtype=[np.float32, np.float64])
+    X = canonical_rows(check_array(X, accept_sparse="csr", dtype=[np.float32, np.float64]))
     return sparse.csr_array(X) if sparse.issparse(X) else X
 
 

@@ -11,7 +11,7 @@ from sklearn.preprocessing import normalize
 
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator, check_label_names, name_array
-from pysldl.preprocessing.text import default_vectorizer
+from pysldl.preprocessing.text import default_vectorizer, has_terms
 
 PARTS_OF_ROWS = ("texts", "ids", "titles")
 
@@ -187,7 +187,7 @@ class Dataset:
         return replace(
             self,
             X=vectorizer.transform(self.texts),
-            feature_names=vectorizer.get_feature_names_out(),
+            feature_names=vectorizer.get_feature_names_out() if has_terms(vectorizer) else None,
             idf=None,
         )
 

@@ -22,6 +22,7 @@ __all__ = [
     "Columns",
     "Part",
     "PartRows",
+    "has_texts",
     "is_arrow_path",
     "list_parts",
     "read_parquet",
@@ -116,6 +117,12 @@ def list_parts(path: str | os.PathLike[str]) -> list[Part]:
         There is no such file, or one of them is empty or damaged.
     """
     return [part for file in _files(path) for part in _parts_of(file)]
+
+
+def has_texts(part: Part, columns: Columns) -> bool:
+    """Whether the file of a part has a column of texts; else it holds features."""
+    with _open(part.path) as file:
+        return columns.text in file.names
 
 
 def read_part(

@@ -35,7 +35,7 @@ from pysldl.preprocessing.labels import (
     indicator_of_names,
     name_array,
 )
-from pysldl.preprocessing.text import as_texts, default_vectorizer
+from pysldl.preprocessing.text import as_texts, default_vectorizer, has_terms, hashing_vectorizer
 from pysldl.preprocessing.vectorizer_choice import choose_vectorizer
 from pysldl.preprocessing.vocabulary import Vocabulary
 
@@ -116,7 +116,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     # Of parameters that mean the same in every classifier; a subclass adds those of its own.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "calibrate": ["boolean"],
-        "vectorizer": [HasMethods(["fit_transform", "transform"]), StrOptions({"auto"}), None],
+        "vectorizer": [HasMethods(["fit_transform", "transform"]), StrOptions({"auto", "hashing"}), None],
         "memory_limit": [Interval(Real, 0, None, closed="neither"), str, None],
         "progress": ["boolean", callable, None],
         "verbose": ["verbose"],
@@ -382,6 +382,8 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     def _new_vectorizer(self, texts: Sequence[str], Y: sparse.csr_array | None) -> Any:
         if self.vectorizer is None:
             return default_vectorizer()
+        if self.vectorizer == "hashing":
+            return hashing_vectorizer()
         if self.vectorizer == "auto":
             check_consistent_length(texts, Y)
             return choose_vectorizer(texts, Y)
@@ -436,7 +438,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
 
     def _named_features(self, X: Any, feature_names: Sequence[str] | None) -> NDArray[Any] | None:
         if feature_names is None:
-            if self.vectorizer_ is None:
+            if self.vectorizer_ is None or not has_terms(self.vectorizer_):
                 return getattr(self, "feature_names_in_", None)
             feature_names = self.vectorizer_.get_feature_names_out()
         names = name_array(feature_names)

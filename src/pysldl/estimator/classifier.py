@@ -95,10 +95,11 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
     online : bool
         Keep the features of the training rows, so that ``partial_fit`` can add rows and labels, and ``remove_rows``
         take rows out.
-    vectorizer : TfidfVectorizer, "auto" or None
+    vectorizer : TfidfVectorizer, "auto", "hashing" or None
         Used where X holds texts. None: tf-idf of words. ``"auto"``: of words, of words and pairs of them, or of groups
         of characters, whichever finds labels of held-out training rows best, see
-        :func:`~pysldl.preprocessing.vectorizer_choice.choose_vectorizer`.
+        :func:`~pysldl.preprocessing.vectorizer_choice.choose_vectorizer`. ``"hashing"``: counts of words in columns
+        that are hashes of them; no vocabulary is kept, and explanations show no words.
     device : str
         ``"cuda"`` runs embedding (its dense path), mapping, neighbors and ranker on a GPU, through torch, in ``fit``
         and in prediction; the results are those of the processor up to rounding. ``"cpu"`` needs no torch.

@@ -274,9 +274,10 @@ def _check_classifier(model: Any, sizes: Sizes) -> None:
         )
     vectorizer = vars(model).get("vectorizer_")
     terms = getattr(vectorizer, "vocabulary_", None)
+    n_columns = getattr(vectorizer, "n_features", None) if terms is None else len(terms)
     n_terms = sizes.get("features", 0) - sizes.get("dense", 0)
-    if terms is not None and "features" in sizes and len(terms) != n_terms:
-        raise ModelFormatError(f"the vectorizer has {len(terms)} terms, but the model {n_terms} features for them.")
+    if n_columns is not None and "features" in sizes and n_columns != n_terms:
+        raise ModelFormatError(f"the vectorizer has {n_columns} terms, but the model {n_terms} features for them.")
 
 
 def _a(*sizes: str, **options: Any) -> Array:
@@ -288,7 +289,7 @@ def _is_stage_or_none(value: Any) -> bool:
 
 
 def _is_vectorizer(value: Any) -> bool:
-    return hasattr(value, "transform") and hasattr(value, "get_feature_names_out")
+    return hasattr(value, "transform") and hasattr(value, "build_analyzer")
 
 
 _INDEX = ("int32", "int64")

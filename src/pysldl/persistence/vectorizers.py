@@ -16,7 +16,7 @@ from pysldl.persistence.token_patterns import is_linear_pattern
 if TYPE_CHECKING:
     from sklearn.feature_extraction.text import CountVectorizer
 
-VECTORIZERS = ("CountVectorizer", "TfidfVectorizer")
+VECTORIZERS = ("CountVectorizer", "TfidfVectorizer", "HashingVectorizer")
 LONGEST_NGRAM = 20
 
 
@@ -139,6 +139,8 @@ ALLOWED: dict[str, Callable[[Any], bool]] = {
     "use_idf": _FLAG,
     "smooth_idf": _FLAG,
     "sublinear_tf": _FLAG,
+    "n_features": lambda value: _is_whole(value, 1, 2**31 - 1),
+    "alternate_sign": _FLAG,
 }
 ADVICE = {
     "token_pattern": "It may repeat something without end only once, with nothing after it but a word boundary, since "

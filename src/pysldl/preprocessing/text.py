@@ -60,6 +60,24 @@ def default_vectorizer(**settings: Any) -> Any:
     return TfidfVectorizer(sublinear_tf=True, **settings)
 
 
+def hashing_vectorizer() -> Any:
+    """Make a vectorizer without a vocabulary: the column of a word is a hash of it, one of a million.
+
+    Examples
+    --------
+    >>> hashing_vectorizer().transform(["sea and sky"]).shape
+    (1, 1048576)
+    """
+    from sklearn.feature_extraction.text import HashingVectorizer  # not above: a model that only answers has its own
+
+    return HashingVectorizer(alternate_sign=False, dtype=np.float32)
+
+
+def has_terms(vectorizer: Any) -> bool:
+    """Whether the columns of a vectorizer have names; those of hashes have none."""
+    return hasattr(vectorizer, "get_feature_names_out")
+
+
 def _refuse_several_columns(X: Any) -> None:
     """An error where ``X`` has several columns and there are words among them."""
     if is_frame(X):

@@ -39,10 +39,20 @@ def choose_vectorizer(texts: Sequence[str], Y: sparse.csr_array) -> Any:
     >>> choose_vectorizer(["too few texts", "to choose"], sparse.csr_array(np.eye(2)))
     TfidfVectorizer(sublinear_tf=True)
     """
-    rows = probe_rows(texts)
-    best = "words"
-    if len(rows) >= LEAST_ROWS:
-        some, Y = [texts[row] for row in rows], sparse.csr_array(Y[rows])
+    rows = probe_rows(len(texts))
+    return choice_of_probe([texts[row] for row in rows], sparse.csr_array(Y[rows]))
+
+
+def probe_rows(n_texts: int) -> NDArray[np.intp]:
+    """Rows drawn from all, as many as are looked at."""
+    return np.random.RandomState(0).permutation(n_texts)[:PROBE_ROWS]
+
+
+def choice_of_probe(texts: Sequence[str], Y: sparse.csr_array) -> Any:
+    """What :func:`choose_vectorizer` chooses, by the texts and labels of :func:`probe_rows` in their order."""
+    n_read, best = probe_size(texts), "words"
+    if n_read >= LEAST_ROWS:
+        some, Y = texts[:n_read], Y[:n_read]
         quality = {name: probe_quality(some, Y, settings) for name, settings in VECTORIZERS.items()}
         for name, of_name in quality.items():
             if of_name > CLEARLY * quality[best]:
@@ -50,11 +60,9 @@ def choose_vectorizer(texts: Sequence[str], Y: sparse.csr_array) -> Any:
     return default_vectorizer(**VECTORIZERS[best])
 
 
-def probe_rows(texts: Sequence[str]) -> NDArray[np.intp]:
-    """Rows drawn from all, as many as the limits of the probe allow."""
-    rows = np.random.RandomState(0).permutation(len(texts))[:PROBE_ROWS]
-    read = np.cumsum([len(texts[row]) for row in rows])
-    return rows[: int(np.searchsorted(read, PROBE_CHARACTERS, side="right"))]
+def probe_size(texts: Sequence[str]) -> int:
+    """How many of the drawn texts are read: as many as the limit of characters allows."""
+    return int(np.searchsorted(np.cumsum([len(text) for text in texts]), PROBE_CHARACTERS, side="right"))
 
 
 def probe_quality(texts: Sequence[str], Y: sparse.csr_array, settings: dict[str, Any]) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.row_norms import row_norms
+from pysldl.preprocessing.text import has_terms
 from pysldl.serve.stop_words import STOP_WORDS
 
 __all__ = ["TermVocabulary", "TextFeatures", "VectorizerFeatures", "is_vocabulary", "stem", "text_features"]
@@ -98,6 +99,8 @@ class VectorizerFeatures:
 
     @cached_property
     def _is_informative(self) -> NDArray[np.bool_]:
+        if not has_terms(self._vectorizer):
+            return np.ones(self._vectorizer.n_features, dtype=bool)
         return np.array([not _has_only_stop_words(name) for name in self._vectorizer.get_feature_names_out()])
 
 
