@@ -38,6 +38,7 @@ from data import open_dataset
 from pysldl import make_sldl
 from pysldl.cli._dask import predict_parts
 from pysldl.dask import DaskSLDLClassifier, connect, read_parts
+from pysldl.dask.cluster import run_everywhere
 from pysldl.dask.parts import Parts
 from pysldl.datasets import Dataset, read_parquet, write_parquet
 from pysldl.persistence import read_manifest, save_model
@@ -179,7 +180,7 @@ def killed_again_and_again(client: Any, work: Callable[[], Any], kills: int, cha
 @contextmanager
 def killing(client: Any, after: float, chance: random.Random) -> Iterator[None]:
     """Kill a worker of the cluster after so many seconds; its nanny starts another."""
-    pids = sorted(client.run(os.getpid).values())
+    pids = sorted(run_everywhere(client, os.getpid).values())
     timer = threading.Timer(after, lambda: os.kill(chance.choice(pids), signal.SIGKILL))
     timer.start()
     try:
