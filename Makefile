@@ -75,7 +75,7 @@ test-machines: $(READY) ## the tests and fits that depend on numbers, under othe
 	$(BIN)/python tests/machines/run.py
 
 test-dask: $(READY)     ## workers, schedulers, clients and files that fail in work on Dask
-	$(BIN)/python -m pytest -o addopts="" tests/dask/faults.py
+	$(BIN)/python -m pytest -o addopts="" tests/dask/faults.py $(DASK)
 
 test-core:              ## tests in an environment without any extra; those that need one skip
 	$(PYTHON) -m venv --clear $(VENVS)/core
