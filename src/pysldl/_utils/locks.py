@@ -80,7 +80,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _unlock(handle: int) -> None:
-    """Free the lock even where a forked child still has the file open."""
+    """Free the lock even if a forked child still has the file open."""
     if sys.platform != "win32":
         import fcntl
 

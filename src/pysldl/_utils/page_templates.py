@@ -18,7 +18,7 @@ def page_style(own: "Traversable") -> str:
 
 
 def page_templates(package: str, what: str) -> tuple["Environment", "Traversable"]:
-    """Return the templates of a package, and their folder; ``what`` names the page where jinja2 is missing."""
+    """Return the templates of a package, and their folder; ``what`` names the page if jinja2 is missing."""
     try:
         import jinja2
     except ImportError:

@@ -55,7 +55,7 @@ def announce(stage: str) -> None:
 
 @contextmanager
 def stage_bars() -> Iterator[ProgressCallback]:
-    """A callback that draws a bar for every stage of a fit; nothing where standard error is no terminal."""
+    """A callback that draws a bar for every stage of a fit; nothing if standard error is not a terminal."""
     from rich.console import Console  # not above: a service that shows no bars would wait for it
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars

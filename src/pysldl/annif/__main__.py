@@ -7,7 +7,7 @@ from pysldl.exceptions import MissingDependencyError
 
 
 def main() -> None:
-    """Run Annif's command line with the backend ``pysldl``; exit code 2 where Annif is not installed."""
+    """Run Annif's command line with the backend ``pysldl``; exit code 2 if Annif is not installed."""
     try:
         register()
     except MissingDependencyError as error:

@@ -31,7 +31,7 @@ class BaselineClassifier(AnnotatedParameters, BaseLabelClassifier):
     calibrate : bool, default=True
         Learn the threshold of ``predict`` and the probabilities of ``predict_proba``; without them there are rankings.
     vectorizer : TfidfVectorizer, optional
-        Used where X is a list of texts; a plain one is made if none is given.
+        Used if X is a list of texts; a plain one is made if none is given.
     memory_limit : int or str, optional
         Refuse work that needs more, for example ``"8 GB"``. Default: what the machine has free.
     progress : callable or bool, optional

@@ -150,11 +150,11 @@ class CLIFNetwork(nn.Module):
 
 
 class GraphLayer(nn.Module):
-    """``E <- MLP((1 + eps) E + A E)``, plus E itself where the widths agree; eps is learned and starts at 0.
+    """``E <- MLP((1 + eps) E + A E)``, plus E itself if the widths agree; eps is learned and starts at 0.
 
     The MLP has one hidden layer of half the output width; batch norm runs over the nodes. Its first layer is linear, so
     that it can come before the sum over neighbors: nothing of shape (n_nodes, n_in) is formed, which is as large as
-    the graph where nodes have as many features as there are nodes. ``n_in`` and ``n_out`` are the widths of a node.
+    the graph if nodes have as many features as there are nodes. ``n_in`` and ``n_out`` are the widths of a node.
     """
 
     def __init__(self, n_in: int, n_out: int) -> None:

@@ -40,7 +40,7 @@ class FLEM(TorchClassifier):
 
     ``batch_size``, ``optimizer`` and ``clip`` are those of the authors' code. The SLDL paper gives no
     ``validation_fraction``, ``patience`` and ``scoring``; the authors' code scores by the Hamming loss, which favors
-    models that predict nothing where labels are rare.
+    models that predict nothing if labels are rare.
 
     Parameters
     ----------

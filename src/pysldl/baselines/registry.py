@@ -24,7 +24,7 @@ class MethodSpec:
     name : str
         What ``sldl reproduce --methods`` and ``sldl fit --preset`` call it.
     title : str
-        What tables call it: the paper's name where it has one.
+        What tables call it: the paper's name if it has one.
     path : str
         Module and name of its class, or of the function that makes it.
     kind : {"preset", "ablation", "baseline", "reconstruction", "control"}

@@ -248,7 +248,7 @@ def _mean_row(X: Any) -> NDArray[np.float32]:
 def label_neighbors(Y: sparse.csr_array, k: int) -> tuple[NDArray[np.int64], Array]:
     """The k rows with the largest cosine of labels to each row, itself among them, ties to the lower row.
 
-    Rows that share no label fill up where fewer than k share one. Neighbors and similarities are of shape (n_rows, k).
+    Rows that share no label fill up if fewer than k share one. Neighbors and similarities are of shape (n_rows, k).
     """
     unit = sparse.csr_array(normalize_rows(Y))
     across = unit.T.tocsr()
@@ -328,7 +328,7 @@ def _root_mean_square(residual: Array) -> float:
 
 
 def _smallest(magnitudes: Array, share: float) -> Any:
-    """The largest of the smallest ``share`` of the values of every column, -1 where the share is none."""
+    """The largest of the smallest ``share`` of the values of every column, -1 if the share is none."""
     count = int(np.ceil(share * len(magnitudes)))
     if count == 0:
         return -1.0

@@ -16,8 +16,8 @@ def datasets(name: str | None = None, /, *, data_dir: Path | None = None, json: 
 
     Examples: `sldl datasets --data-dir ~/data`, `sldl datasets stackex-chess`
 
-    Nothing is downloaded. A copy is looked for in `--data-dir` or in the folders of the environment variable
-    PYSLDL_DATA. With a NAME its copy is read, and its shape compared with what the catalog says.
+    Nothing is downloaded. Copies are searched in `--data-dir` or in the folders of the environment variable
+    PYSLDL_DATA. With a NAME, its copy is read and its shape is compared with the catalog.
 
     Parameters
     ----------

@@ -28,8 +28,8 @@ def demo(*, seed: int = 0, json: Json = False) -> None:
 
     Example: `sldl demo`
 
-    The data are pictures of a small world, described in words, in which some labels imply others: who tags a cloud tags
-    the sky. So it is known which relations there are to be found.
+    The data describe pictures of a small world in which some labels imply others: who tags a cloud also tags the sky.
+    So it is known which relations there are to find.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def explain(
     id : str, optional
         The row with this id instead.
     k : int
-        Number of best labels to explain where --label does not name any.
+        Number of best labels to explain if --label does not name any.
     top : int
         Training examples and words shown for a label.
     split : str, optional

@@ -51,7 +51,7 @@ def fit(
     model : Path
         Folder to write.
     preset : str
-        accurate (the default), which suits itself to the size of the data; fast, for large sparse data such as many
+        accurate (the default), which adapts to the size of the data; fast, for large sparse data such as many
         texts; paper, official or blend, with Gaussian label embeddings. Or a baseline: SLEEC, DXML, FL,
         CB, DB, PACA, FLEM, DELA, CLIF, KD-TEA, AdaC2, prior, knn, ovr or ridge.
     set_ : list of str, optional
@@ -65,19 +65,19 @@ def fit(
     seed : int
         The same seed gives the same model.
     memory_limit : str, optional
-        Refuse to use more, for example "8 GB". Default: what the machine has free.
+        Refuse to use more memory, for example "8 GB". Default: the free memory of the machine.
     overwrite : bool
         Replace a model that is there.
     keep_examples : bool
         Keep excerpts of the training texts in the model (300 characters of a text, or the top terms), so that
         explanations can show them, after `sldl update` too. Whoever has the model can then read them.
     vocabulary : Path, optional
-        The vocabulary that the labels are of: SKOS (.ttl, .rdf, .jsonld), .tsv or .csv. Labels may then be given by
-        URI, notation or name; predictions have names for people and URIs for machines. Change it by `sldl vocabulary`.
+        Controlled vocabulary of the labels: SKOS (.ttl, .rdf, .jsonld), .tsv or .csv. Labels may then be given by
+        URI, notation or name; predictions have names for people and URIs for programs. Change it by `sldl vocabulary`.
     language : str, optional
-        Of the names that people are shown, such as fi. Default: English if there are English names.
+        Language of the names that are shown, such as fi. Default: English if there are English names.
     match_names : bool
-        Learn how often a label applies where its name occurs in the text, for `sldl predict --match-names`.
+        Learn how often a label applies when its name occurs in the text, for `sldl predict --match-names`.
     """
     from pysldl.datasets import read_vocabulary
     from pysldl.inspection.snippets import row_snippets
@@ -224,14 +224,14 @@ def _train(classifier: Any, rows: "Dataset", vocabulary: "Vocabulary | None") ->
 
 
 def _learn_names(classifier: Any, rows: "Dataset") -> None:
-    """Learn how often labels apply where they are named, from the texts that the model was fitted on."""
+    """Learn how often labels apply when they are named, from the texts that the model was fitted on."""
     bounds = zip(rows.Y.indptr[:-1], rows.Y.indptr[1:], strict=True)
     labels = [rows.label_names[rows.Y.indices[start:end]].tolist() for start, end in bounds]
     classifier.learn_name_rates(rows.texts, labels)
 
 
 def _memory(classifier: Any, rows: "Dataset") -> dict[str, int]:
-    """Bytes of each stage, excluding the data, where the classifier can tell."""
+    """Bytes of each stage, excluding the data, if the classifier can tell."""
     if not hasattr(classifier, "estimate_memory"):
         return {}
     stored = 0 if rows.X is None else int(getattr(rows.X, "nnz", rows.X.size))
@@ -262,7 +262,7 @@ def _learned(classifier: Any) -> dict[str, Any]:
 
 
 def _make_method(name: str, usual: dict[str, Any]) -> Any:
-    """A classifier by the name of a preset or of any other method; ``usual`` is set where it has such parameters."""
+    """A classifier by the name of a preset or of any other method; ``usual`` is set if it has such parameters."""
     from pysldl._utils.suggestions import did_you_mean
     from pysldl.baselines.registry import BASELINES, CONTROLS, METHODS, PRESET_METHODS
 

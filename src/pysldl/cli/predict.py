@@ -59,7 +59,7 @@ def predict(
     Examples: `sldl predict chess stackex-chess --k 3 --out labels.csv`,
     `echo "a text to label" | sldl predict posts`
 
-    A model of texts takes JSON lines, CSV or one text a line; labels in the file are ignored. Where rows have an id or
+    A model of texts takes JSON lines, CSV or one text per line; labels in the file are ignored. If rows have an id or
     a title (fields of these names, or those of `--read id=NAME` and `--read title=NAME`), the predictions carry them.
 
     Parameters
@@ -69,10 +69,10 @@ def predict(
     threshold : float or "learned", optional
         Leave out labels that score less; learned takes the threshold that was best on held-out training examples.
     recall : float, optional
-        As few labels per row as keep this mean recall (0.9: nine of ten true labels), by a bound from held-out training
-        examples.
+        Predict as few labels per row as possible at this mean recall (0.9: nine of ten true labels), by a bound from
+        held-out training examples.
     precision : float, optional
-        As many labels per row as keep this share of them right.
+        Predict as many labels per row as possible while this share of them is right.
     proba : bool
         Give calibrated probabilities instead of scores.
     hierarchy : {"broader", "narrower"}, optional
@@ -82,7 +82,7 @@ def predict(
         Also consider labels whose names occur in the text; the model must have been fitted with --match-names.
     out : Path, optional
         File to write, atomically. Default: standard output. With --dask a folder, which gets a Parquet file for every
-        part of the data; the same command goes on where it was stopped.
+        part of the data; a command that was stopped resumes when it is run again.
     format : {"jsonl", "csv", "tsv", "parquet", "xc"}, optional
         A JSON object per row; a table of row, rank, label and score, with commas or tabs; Parquet, with lists of labels
         and scores; or the repository's score file, with columns in place of names. Default: by the suffix of --out
@@ -210,7 +210,7 @@ def _predict(
 
 
 def _identity(row: Row) -> dict[str, Any]:
-    """The number of a row, and its id and title where it has them."""
+    """The number of a row, and its id and title if it has them."""
     found = {"row": row.number, "id": row.id, "title": row.title}
     return {name: value for name, value in found.items() if value is not None}
 

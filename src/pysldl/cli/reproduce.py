@@ -45,11 +45,11 @@ class ExperimentOptions:
     datasets : str, optional
         Comma-separated names of the catalog, or data files. By default all of the paper's that are found.
     folds : int
-        Of the cross-validation.
+        Number of folds of the cross-validation.
     first_folds : int, optional
-        Run only this many of them.
+        Run only the first so many folds.
     which_folds : str, optional
-        Run only these, counted from 0, such as 0-4,8: to share them out among machines.
+        Run only these folds, counted from 0, such as 0-4,8, to divide them among machines.
     merge : str, optional
         Comma-separated results folders of other runs with the same settings: what is finished there is copied, and only
         the rest is run.
@@ -68,11 +68,11 @@ class ExperimentOptions:
     data_dir : Path, optional
         Folder with the data sets; default the environment variable PYSLDL_DATA.
     jobs : int
-        Processes, each on one thread. Results do not depend on it.
+        Number of processes, each with one thread. Results do not depend on it.
     device : str, optional
-        For baselines that can use one, such as cuda.
+        Device for baselines that can use one, such as cuda.
     seed : int
-        Of folds and methods.
+        Seed of the folds and of the methods.
     """
 
     methods: str | None = None
@@ -135,7 +135,7 @@ class ReportOptions:
         The paper's results (columns metric, dataset, method, mean, std), to be shown beside the measured ones.
     check : bool
         Also print every mean beside the published one, and whether SLDL keeps up: no mean 1.5 published deviations
-        short, none short on average. Needs --published; exit code 1 where it does not hold.
+        short, none short on average. Needs --published; exit code 1 if it does not hold.
     report_only : bool
         Run nothing: write tables and figures of what the folder holds. Needs neither the data nor the methods. With
         --merge, what other folders hold is brought into it first.
@@ -170,9 +170,9 @@ def reproduce(
     Example: `sldl reproduce --out results/paper --published results.csv`, or
     `sldl reproduce --out results/quick --datasets stackex-chess,cal500 --methods sldl,random --first-folds 2`
 
-    Cross-validation over a grid of c_hat, number of descent steps, and k. Every finished configuration is on disk at
-    once: stop the run whenever you like, also by killing it, and the same command goes on where it stopped. More
-    methods and data sets may be added to a folder later; other settings need another folder.
+    Cross-validation over a grid of c_hat, number of descent steps, and k. Every finished configuration is saved at
+    once: stop the run at any time, even by killing it, and the same command resumes it. More methods and data sets may
+    be added to a folder later; other settings need another folder.
 
     Results that depend on the clock lie in `timings/` and on the page; all other tables and figures are the same, byte
     for byte, however many processes and threads made them.
@@ -187,7 +187,7 @@ def reproduce(
     Returns
     -------
     int
-        Exit code: 0, or 1 where a method failed or the check does not hold.
+        Exit code: 0, or 1 if a method failed or the check does not hold.
     """
     from pysldl.experiments.report.reproduction import write_outputs
     from pysldl.experiments.run.archive import export_results, unseen_as_in_the_paper

@@ -51,7 +51,7 @@ def serve(
     Parameters
     ----------
     host : str
-        Where to listen. Only this machine can reach the default.
+        Address to listen on. The default can be reached from this machine only.
     port : int
         Port to listen on; 0 picks a free port.
     workers : int, optional
@@ -59,8 +59,8 @@ def serve(
     token_file : Path, optional
         File with a token that every client must send as `Authorization: Bearer`; else the variable SLDL_TOKEN, if set.
     allowed_host : list of str, optional
-        Names that clients may call the service by, beside HOST, localhost and the address that they connect to. Repeat
-        it for several; `*` allows all.
+        Names under which clients may call the service, besides HOST, localhost and the address that they connect to.
+        Repeat it for several; `*` allows all.
     tls_cert : Path, optional
         Certificate in PEM, with the chain behind it: clients then speak HTTPS.
     tls_key : Path, optional

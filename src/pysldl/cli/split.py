@@ -42,7 +42,7 @@ def split(
     test : float
         Share of the rows to test on.
     validation : float
-        Share of the rows for a third part, named validation.
+        Share of the rows for a third part named validation.
     random : bool
         Draw rows at random instead of by iterative stratification, which keeps the share of every label.
     seed : int

@@ -28,7 +28,7 @@ def stats(
 
     Example: `sldl stats results.csv --plot figures`, or `sldl stats times.csv --lower-is-better seconds`
 
-    Every method needs a mean on every data set. Methods that tie share their mean rank, in the averages shown, in both
+    Every method needs a mean on every data set. Tied methods share their mean rank, in the averages shown, in both
     tests and in the diagrams. The Nemenyi p-values are those of each method against the best one, or against
     --reference.
 

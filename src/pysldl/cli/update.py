@@ -39,7 +39,8 @@ def update(
     Examples: `sldl update posts new-posts.jsonl`, `sldl update posts --remove 17,100-120 --keep posts-before`
 
     The model must have been fitted with `--set online=true`. The new version becomes the current one in one step:
-    `load_model` finds the old one or the new one, whole, at every moment. Two updates of one model wait for each other.
+    `load_model` always finds either the complete old one or the complete new one. Two updates of a model wait for each
+    other.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def update(
         Rows to add: a file, a name of the catalog, or - for standard input.
     remove : str, optional
         Training rows to take out before any are added, by number: `17,100-120`. They are counted from 0 in the order
-        they were learned; those behind a removed row move up.
+        they were learned; the rows after a removed one move up.
     split : str, optional
         Only the rows of this split of the data. Default: all.
     keep : Path, optional
@@ -167,7 +168,7 @@ def _add_parts(opened: "Model", client: Any, parts: "Parts", data: str) -> tuple
 
 
 def _learn(opened: "Model", rows: "Dataset", features: Features) -> None:
-    """Learn the rows, their labels matched by name; by position where the data has no names for them."""
+    """Learn the rows, their labels matched by name; by position if the data has no names for them."""
     import numpy as np
 
     X: Any = opened.rows_of(rows, features)

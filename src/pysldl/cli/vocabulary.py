@@ -29,8 +29,8 @@ def vocabulary(
 
     Examples: `sldl vocabulary subjects --set thesaurus-2027.ttl`, `sldl vocabulary subjects --label cats`
 
-    Nothing is refitted: renamed concepts get their new names, a concept that was replaced by another counts for it, one
-    that was deprecated or removed is not suggested any more, and new concepts are learned by `sldl update`.
+    Nothing is refitted: renamed concepts get their new names, a replaced concept counts as its replacement, one
+    that was deprecated or removed is no longer suggested, and new concepts are learned by `sldl update`.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def vocabulary(
     set_ : Path, optional
         The new vocabulary: SKOS (.ttl, .rdf, .jsonld), .tsv or .csv.
     language : str, optional
-        Of the names that people are shown. Default: that of the model, or English if there are English names.
+        Language of the names that are shown. Default: that of the model, or English if there are English names.
     label : str, optional
         Show this label: by URI, notation or name.
     """

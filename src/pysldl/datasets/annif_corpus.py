@@ -38,7 +38,7 @@ def read_annif(path: str | os.PathLike[str], *, encoding: str | None = None, nam
         ``subject_uris``, ``.jsonl`` with ``text`` and ``subjects``. Files may be packed as ``.gz``. Documents without
         subjects are left out, and a warning says how many there are.
     encoding : str, optional
-        Default: UTF-8, or UTF-16 where a file begins with its mark.
+        Default: UTF-8, or UTF-16 if a file begins with its mark.
     name : str, optional
         Default: that of the folder or file.
 

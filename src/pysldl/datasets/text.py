@@ -97,7 +97,7 @@ def read_jsonl(
     id, title : str, optional
         The fields that identify a row. Default: "id" and "title", which need not be there.
     encoding : str, optional
-        Default: UTF-8, or UTF-16 where the file begins with its mark.
+        Default: UTF-8, or UTF-16 if the file begins with its mark.
     name : str, optional
         Default: the file's.
     """
@@ -134,7 +134,7 @@ def read_csv(
     id, title : str, optional
         The columns that identify a row. Default: "id" and "title", which need not be there.
     separator : str, optional
-        Stands between two labels of a row. Default: a semicolon. Where no row has one, and labels contain commas or
+        Stands between two labels of a row. Default: a semicolon. If no row has one, and labels contain commas or
         bars, it must be given.
     delimiter : str, optional
         Stands between two columns, one character or ``"tab"``. Default: a tab in ``.tsv`` files, a comma in all others.
@@ -142,7 +142,7 @@ def read_csv(
         Whether the first line names the columns. If not, they are called "1", "2" and so on; the text is expected in
         the first and the labels in the second.
     encoding : str, optional
-        Default: UTF-8, or UTF-16 where the file begins with its mark.
+        Default: UTF-8, or UTF-16 if the file begins with its mark.
     name : str, optional
         Default: the file's.
     """

@@ -47,12 +47,12 @@ def read_vocabulary(path: str | os.PathLike[str], *, format: str = "auto", langu
     Returns
     -------
     Vocabulary
-        Concepts are sorted by identifier where they come from RDF, which has no order.
+        Concepts are sorted by identifier if they come from RDF, which has no order.
 
     Raises
     ------
     DataError
-        The file cannot be read; it names the line where it can.
+        The file cannot be read; it names the line if it can.
     MissingDependencyError
         SKOS needs rdflib, the extra ``skos``.
     """
@@ -211,7 +211,7 @@ def _literals(values: Iterable[Any], *, every: bool = False) -> tuple[dict[str, 
 
 
 def _refuse_remote_contexts(path: Path, content: bytes) -> None:
-    """An error where reading JSON-LD would fetch something: a context given by its address."""
+    """Raise an error if reading JSON-LD would fetch something: a context given by its address."""
     try:
         waiting: list[Any] = [json.loads(content)]
     except (ValueError, RecursionError) as error:

@@ -124,12 +124,12 @@ class TrainedLabelEmbedding(LabelEmbedding):
         Number of Adam steps.
     tol : float or None, default=None
         None takes all steps. A number asks for convergence instead: the descent stops when the lowest loss has not
-        fallen by this fraction during ``patience`` steps, and warns where ``n_steps`` ends it before.
+        fallen by this fraction during ``patience`` steps, and warns if ``n_steps`` ends it before.
     patience : int, default=50
         Steps without a fall of the loss by ``tol`` after which the descent stops.
     graph : {"auto", "dense", "sparse"}, default="auto"
         ``"dense"`` follows all pairs of labels: time and memory grow with their square. ``"sparse"`` follows those that
-        share a row. ``"auto"`` is dense for up to two thousand labels that occur, where that fits into memory.
+        share a row. ``"auto"`` is dense for up to two thousand labels that occur, if that fits into memory.
     n_walk_labels : int, default=64
         Sparse: labels kept of every walk.
     random_state : int, RandomState or None, default=None

@@ -67,7 +67,7 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         ``"dense"`` ranks all labels for every anchor and follows all anchors at each step: time and memory grow with
         the square of the labels. ``"sparse"`` walks and ranks only as far as ``n_walk_labels`` and ``n_negatives`` say,
         for ``batch_size`` anchors at a step: time and memory follow the number of co-occurring pairs. ``"auto"`` is
-        dense for up to two thousand labels that occur, where that fits into memory.
+        dense for up to two thousand labels that occur, if that fits into memory.
     n_walk_labels : int, default=64
         Sparse: labels kept of every walk, and ranked by it.
     margin : float, default=0.1

@@ -35,7 +35,7 @@ class TruncatedWalk:
 def truncated_walk(A: sparse.csr_array, n_steps: int = 10, discount: float = 0.5, n_kept: int = 64) -> TruncatedWalk:
     """Walk from every label of the graph ``A``, of shape (n_labels, n_labels), and keep the ``n_kept`` best.
 
-    Where no more than ``n_kept`` labels can be reached from any, the result equals
+    If no more than ``n_kept`` labels can be reached from any, the result equals
     :func:`~pysldl.embedding.label_graph.transfer_matrix`.
     """
     warn_no_numba()

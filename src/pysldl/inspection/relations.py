@@ -1,6 +1,6 @@
 """Directed relations between labels: "cloud implies sky", with the counts behind it and how sure the direction is.
 
-Two labels are related where they share more training rows than chance would bring together. The relation points
+Two labels are related if they share more training rows than chance would bring together. The relation points
 from the rarer label to the more frequent one, because in that direction a larger share of the rows carries the other
 label as well: P(target | source) > P(source | target). How sure that is follows from the counts. The divergences of
 Gaussian labels are reported beside it and decide only between equally frequent labels: on synthetic labels with known
@@ -40,7 +40,7 @@ def direction_confidence(n_source: Any, n_target: Any, n_both: Any) -> NDArray[n
     Both shares have the same numerator, so the question is which label is more frequent, and only rows with exactly one
     of the two can tell: ``b`` with the source alone and ``c`` with the target alone (McNemar's test). With a uniform
     prior the probability that the target is the more frequent one is a tail of Beta(b + 1, c + 1); this is its normal
-    approximation, Phi((c - b) / sqrt(b + c + 1)), which is within 0.011 of it for all counts and within 0.006 where it
+    approximation, Phi((c - b) / sqrt(b + c + 1)), which is within 0.011 of it for all counts and within 0.006 if it
     is 0.9 or more. It is 0.5 for labels that never share a row.
 
     Examples
@@ -112,7 +112,7 @@ class LabelRelation:
 
         ``"implies"``: at least 80 % of the source's rows carry the target, with 95 % confidence more than half of them,
         and the direction has a confidence of at least 0.95. ``"often comes with"``: at least half of the rows, with
-        95 % confidence more than 30 %. Both only where, with the same confidence, the share is above the target's share
+        95 % confidence more than 30 %. Both only if, with the same confidence, the share is above the target's share
         of all rows. ``"is related to"``: whatever else was found.
         """
         low = self.share_low
@@ -149,7 +149,7 @@ class Relations(list[LabelRelation]):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of a table; divergences only where all relations have them."""
+        """Names of the columns of a table; divergences only if all relations have them."""
         names = ("label", "relation", "other label", "rows", "of", "share", "sure")
         return names if any(relation.kl is None for relation in self) else (*names, "KL", "reverse")
 

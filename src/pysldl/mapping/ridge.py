@@ -63,7 +63,7 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
         longer falls: after five to twenty steps on texts instead of hundreds. The codes of those rows are then
         honest.
     keep_normal_equations : bool, default=False
-        Keep ``XᵀX`` and ``XᵀZ`` where the Cholesky solver made them, for :meth:`update`; they take
+        Keep ``XᵀX`` and ``XᵀZ`` if the Cholesky solver made them, for :meth:`update`; they take
         ``8 n_features²`` bytes. The other solvers need none: they go on from the weights they have.
     random_state : int, RandomState or None, default=None
         Draws the probes that estimate leverages under conjugate gradients.
@@ -129,7 +129,7 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
             The targets Z; one-dimensional for a single one.
         leverage_of : array of int, optional
             Rows whose leverage (diagonal of the hat matrix) should be kept as ``leverage_``, from which
-            :meth:`leave_one_out` derives what the model would say of a row it never saw. Where ``early_stopping``
+            :meth:`leave_one_out` derives what the model would say of a row it never saw. If ``early_stopping``
             holds rows out, which the model never saw in truth (leverage 0), a request for fewer than all is dropped.
         progress : callable, optional
         """
@@ -246,7 +246,7 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
     ) -> NDArray[np.float32]:
         """Return the codes that the rows of ``leverage_of`` would get from a mapping fitted without them.
 
-        For ridge regression this needs no second fit: with leverage h, ``z - (z - z_hat)/(1 - h)``. Where no leverage
+        For ridge regression this needs no second fit: with leverage h, ``z - (z - z_hat)/(1 - h)``. If no leverage
         is known (L-BFGS), the codes are returned as they are.
 
         Parameters
@@ -288,7 +288,7 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
         return data + targets + work[solver] + kept
 
     def _normal_equations(self, X: Any, targets: NDArray[np.float64]) -> NormalEquations | None:
-        """The sums over all rows, where they are asked for and smaller than the rows."""
+        """The sums over all rows, if they are asked for and smaller than the rows."""
         if not self.keep_normal_equations or X.shape[1] > X.shape[0]:
             return None
         return NormalEquations().fit(X, targets) if self._pick_solver(X, targets.shape[1]) == "cholesky" else None
@@ -306,7 +306,7 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
         self._take(solution.W, design, target_mean)
 
     def _centered(self, X: Any, targets: NDArray[Any]) -> tuple[DesignMatrix, NDArray[Any], NDArray[np.float64]]:
-        """Features and targets as the solver takes them, and the mean of the targets where there is an intercept."""
+        """Features and targets as the solver takes them, and the mean of the targets if there is an intercept."""
         if self.solver_ != "cg":
             X = X.astype(np.float64, copy=False)
         if sparse.issparse(X):

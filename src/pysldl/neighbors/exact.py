@@ -67,9 +67,9 @@ class NeighborIndex(LightEstimator):
         Returns
         -------
         neighbors : ndarray of shape (n_queries, k), int64
-            -1 where an index that does not look everywhere finds fewer.
+            -1 if an index that does not look everywhere finds fewer.
         distances : ndarray of shape (n_queries, k), float64
-            Cosine distances (Eq. 19); 1 where the query or the vector is zero, inf beside a neighbor of -1.
+            Cosine distances (Eq. 19); 1 if the query or the vector is zero, inf beside a neighbor of -1.
         """
         Q = unit_vectors(Q, np.float64)
         nearest, _ = self.nearest(Q.astype(np.float32), k, exclude=exclude)

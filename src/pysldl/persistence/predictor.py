@@ -33,7 +33,7 @@ class _WholeNeededError(Exception):
 
 
 def load_predictor(path: str | os.PathLike[str], *, mmap: bool = True, arrays: Path | None = None) -> Any:
-    """Load the predicting half of a model, its arrays verified; the whole model where it has no halves.
+    """Load the predicting half of a model, its arrays verified; the whole model if it has no halves.
 
     What it predicts is what the whole model predicts, to the bit. It does not wait for scikit-learn, which takes longer
     than all else, unless the model holds a vectorizer; so its features must have been checked.

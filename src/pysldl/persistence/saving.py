@@ -50,7 +50,7 @@ def save_model(
     overwrite : bool
         Replace a model that is there. A folder that is something else is never touched.
     expected_version : str, optional
-        Name of the version that this model was made from (``current_version(path).name``). Where another one is current
+        Name of the version that this model was made from (``current_version(path).name``). If another one is current
         by now, the model is not saved, so that nobody's changes are lost.
 
     Raises

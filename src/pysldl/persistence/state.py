@@ -65,7 +65,7 @@ class Array:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A CSR matrix of single or double precision, or a dense one where ``dense`` allows it."""
+    """A CSR matrix of single or double precision, or a dense one if ``dense`` allows it."""
 
     sizes: tuple[str, str]
     dtypes: tuple[str, ...] = ("float32",)
@@ -83,7 +83,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number between two bounds; a whole one where ``whole``."""
+    """A finite number between two bounds; a whole one if ``whole``."""
 
     low: float = -math.inf
     high: float = math.inf

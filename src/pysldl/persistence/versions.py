@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 def current_version(path: str | os.PathLike[str]) -> Path:
     """Find the folder of the current version of a model.
 
-    A version never changes, so its path tells it from all others: where this function returns another path, the model
+    A version never changes, so its path tells it from all others: if this function returns another path, the model
     was replaced, or a link while reading was turned to another one. :func:`load_model`, :func:`load_predictor` and
     :func:`read_manifest` take a version as well as a model, and then read this version and no other.
 
@@ -93,7 +93,7 @@ def read_current(path: str | os.PathLike[str], read: Callable[[Path], Result]) -
     path : str or path
         A model folder, or a version of one.
     read : callable
-        Takes the folder of a version; raises :class:`ModelFormatError` where it cannot be read.
+        Takes the folder of a version; raises :class:`ModelFormatError` if it cannot be read.
 
     Returns
     -------
@@ -251,7 +251,7 @@ def _points_to(target: Path, name: str) -> bool:
 
 @contextmanager
 def _locked_folder(target: Path, wait: float) -> Iterator[None]:
-    """Make the model folder and lock it; remove it again where no model came to be."""
+    """Make the model folder and lock it; remove it again if no model was saved."""
     if not target.parent.is_dir():
         raise DataError(f"{target.parent}: no such folder to write the model {target.name} into.")
     if os.path.lexists(target):

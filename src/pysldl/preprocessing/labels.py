@@ -297,7 +297,7 @@ def as_rows_of_names(Y: Any) -> list[list[str]] | None:
 
 
 def _refuse_lists_in_texts(texts: Sequence[str]) -> None:
-    """An error where texts that should be one class each look like several labels in one text."""
+    """Raise an error if texts that should be one class each look like several labels in one text."""
     if 2 * sum(WRITTEN_LIST.fullmatch(text.strip()) is not None for text in texts) >= len(texts):
         example = next(text for text in texts if WRITTEN_LIST.fullmatch(text.strip()))
         raise DataError(

@@ -79,7 +79,7 @@ def has_terms(vectorizer: Any) -> bool:
 
 
 def _refuse_several_columns(X: Any) -> None:
-    """An error where ``X`` has several columns and there are words among them."""
+    """Raise an error if ``X`` has several columns and there are words among them."""
     if is_frame(X):
         written = [column for column, cells in frame_columns(first_rows(X, FIRST_ROWS)) if _holds_words(cells)]
         if written:

@@ -111,7 +111,7 @@ class Vocabulary(LightEstimator):
         concepts : iterable of Concept
             Links to identifiers that are not among them are left out; a link to what replaced a concept, too.
         language : str, optional
-            Of the names that people are shown. Default: English where some concept has an English name, else the
+            Of the names that people are shown. Default: English if some concept has an English name, else the
             language with the most names. One that no name has is an error.
         """
         known = list(concepts)

@@ -175,7 +175,7 @@ class AdaBoostC2(NormalizingBaseline):
         return np.concatenate([by_error[:n_finished], rng.permutation(by_error[n_finished:])])
 
     def _vote_shares(self, alphas: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Votes that sum to 1 for every label; equal ones where no learner of a label was better than chance."""
+        """Votes that sum to 1 for every label; equal ones if no learner of a label was better than chance."""
         learned = np.zeros(alphas.shape, dtype=bool)
         for number, learners in enumerate(self.rounds_):
             learned[number, learners.labels_] = True

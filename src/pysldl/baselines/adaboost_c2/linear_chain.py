@@ -186,7 +186,7 @@ def conjugate_gradients(
 
 
 def _beside(ones: Matrix, X: Any, Y: sparse.csr_array) -> Any:
-    """Columns of the intercept, the features and the labels, in float64; sparse where the features are."""
+    """Columns of the intercept, the features and the labels, in float64; sparse if the features are."""
     if sparse.issparse(X):
         return sparse.hstack([sparse.csr_array(ones), X, Y], format="csr", dtype=np.float64)
     return np.hstack([ones, X, Y.toarray()], dtype=np.float64)

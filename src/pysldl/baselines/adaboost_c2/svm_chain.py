@@ -119,7 +119,7 @@ class _Spread:
 def _platt(
     svm: SVC, kernel: NDArray[np.floating], carried: NDArray[np.bool_], weight: NDArray[np.floating]
 ) -> tuple[float, float]:
-    """Slope and offset of the sigmoid over decision values; over those of the training rows where folds are too few."""
+    """Slope and offset of the sigmoid over decision values; over those of the training rows if folds are too few."""
     folds = min(PLATT_FOLDS, int(carried.sum()), int((~carried).sum()))
     if folds < 2:
         values = svm.decision_function(kernel)

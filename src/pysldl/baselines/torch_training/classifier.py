@@ -183,7 +183,7 @@ class TorchClassifier(BaselineClassifier):
         score: Callable[[Tensor], Tensor] | None = None,
         stage: str = "training",
     ) -> TrainingResult:
-        """Train ``network`` in place; ``score`` replaces ``_scorer`` where only a part of the network is trained."""
+        """Train ``network`` in place; ``score`` replaces ``_scorer`` if only a part of the network is trained."""
         optimizer = new_optimizer(
             self.optimizer, self._parameter_groups(network), self.learning_rate, self.weight_decay, train.where
         )

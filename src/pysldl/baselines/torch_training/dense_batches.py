@@ -36,7 +36,7 @@ class DenseBatches:
         return int(self.X.shape[0])
 
     def kept(self) -> Self:
-        """These rows, dense on the device from now on where they are not too large: for those used in every epoch."""
+        """These rows, dense on the device from now on if they are not too large: for those used in every epoch."""
         of_features, of_labels = (4 * len(self) * matrix.shape[1] for matrix in (self.X, self.Y))
         if self.where.type == "cuda":
             keep_features = keep_labels = of_features + of_labels <= BOTH_ON_GPU

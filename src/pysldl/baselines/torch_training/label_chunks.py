@@ -43,7 +43,7 @@ def half_products(where: torch.device, half: bool) -> Any:
 
 
 def require_half_products() -> None:
-    """Refuse half precision on a CPU that is not made for it, or where the system keeps it from programs."""
+    """Refuse half precision on a CPU that is not made for it, or if the system keeps it from programs."""
     if not _cpu_multiplies_in_half():
         raise DataError(
             "half_precision=True on a CPU needs one with AMX that the system lets programs use, which is not so here: "

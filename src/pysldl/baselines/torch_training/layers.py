@@ -63,5 +63,5 @@ class LabelwiseLinear(nn.Module):
         return scores.T + of_labels(self.bias, labels)
 
     def same_features(self, h: Tensor) -> Tensor:
-        """Scores of shape (batch, n_labels) where all labels see the same features, of shape (batch, width)."""
+        """Scores of shape (batch, n_labels) if all labels see the same features, of shape (batch, width)."""
         return nn.functional.linear(h, self.weight, self.bias)

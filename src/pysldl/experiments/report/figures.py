@@ -270,7 +270,7 @@ def _figure(width: float, height: float) -> "Figure":
 
 
 def _panels(names: Sequence[str], height: float, share: bool = True) -> tuple["Figure", dict[str, "Axes"]]:
-    """Lay out small panels in rows of four (fewer where fewer are needed) and title each."""
+    """Lay out small panels in rows of four (fewer if fewer are needed) and title each."""
     columns = min(4, len(names))
     lines = math.ceil(len(names) / columns)
     figure = _figure(1.3 + 1.75 * columns, 0.5 + height * lines)

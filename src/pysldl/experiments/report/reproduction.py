@@ -172,7 +172,7 @@ def _complete_folds(records: Sequence[FoldRecord], n_folds: int) -> tuple[list[F
 
 
 def _not_measured(known: Sequence[Missing], rows: Sequence[Summary], published: Sequence[Summary]) -> list[Missing]:
-    """Published data sets and methods that have no measurement, where ``known`` does not say so already."""
+    """Published data sets and methods that have no measurement, if ``known`` does not say so already."""
     told = {item.what for item in known}
     missing = []
     for noun, printed, measured, why in (
@@ -283,7 +283,7 @@ def _time_section(records: Sequence[FoldRecord]) -> Section | None:
 
 
 def _configuration_shown(records: Sequence[FoldRecord]) -> str:
-    """The configuration of methods with a grid, in words, where all records have the same."""
+    """The configuration of methods with a grid, in words, if all records have the same."""
     values: dict[str, set[int]] = {}
     for record in records:
         for name, value in record.parameters.items():

@@ -254,7 +254,7 @@ class Archive:
 def export_results(run_folder: Path, folder: Path) -> list[Path]:
     """Export a results folder (``--out`` of `sldl reproduce`) to a few small text files; returns their paths.
 
-    Where ``folder`` holds an export already, methods and data sets of this run are added to it, or replace their
+    If ``folder`` holds an export already, methods and data sets of this run are added to it, or replace their
     earlier lines; the protocol must be the same.
     """
     archive = Archive.of_run(open_run(run_folder))

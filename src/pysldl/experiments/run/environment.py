@@ -97,13 +97,13 @@ def _openmp_threads(value: str) -> Iterator[None]:
 
 
 def reset_peak_memory() -> None:
-    """Let the system measure the peak anew where it can; elsewhere the peak is that of the process so far."""
+    """Let the system measure the peak anew if it can; elsewhere the peak is that of the process so far."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_mb() -> float:
-    """Highest resident memory, in MiB; 0 where the system does not say."""
+    """Highest resident memory, in MiB; 0 if the system does not say."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -117,7 +117,7 @@ def peak_mb() -> float:
 
 
 def _commit() -> str:
-    """The commit of a source checkout, with a plus where the sources differ from it; nothing elsewhere."""
+    """The commit of a source checkout, with a plus if the sources differ from it; nothing elsewhere."""
     folder = Path(__file__).resolve().parents[4]
     if not (folder / ".git").exists():
         return ""

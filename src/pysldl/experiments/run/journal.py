@@ -49,7 +49,7 @@ class Record:
 
     @classmethod
     def from_line(cls, line: str) -> "Record":
-        """Read a line of :meth:`to_line`; ValueError where it is damaged."""
+        """Read a line of :meth:`to_line`; ValueError if it is damaged."""
         found = json.loads(line)
         body = line[len('{"record": ') : line.rindex(', "crc32": ')]
         if not line.endswith("\n") or found["crc32"] != _checksum(body):

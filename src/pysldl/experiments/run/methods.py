@@ -49,7 +49,7 @@ class Method:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes of the grid over which the method is run; none where it has a single configuration."""
+        """The axes of the grid over which the method is run; none if it has a single configuration."""
         if self.grid is not None:
             return self.grid
         estimator = self.make()
@@ -128,7 +128,7 @@ def _used(axis: str, classifier: SLDLClassifier) -> bool:
 
 
 def stored_method(name: str, noted: Mapping[str, Any]) -> Method:
-    """A method as a results folder describes it: enough to read its results, also where it is not registered here."""
+    """A method as a results folder describes it: enough to read its results, even if it is not registered here."""
     return Method(name, noted["title"], partial(_not_here, name), noted["reconstruction"], tuple(noted["grid"]))
 
 

@@ -72,7 +72,7 @@ class Protocol:
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any], source: str = "the results") -> "Protocol":
-        """Read what :meth:`as_json` wrote; an error that names ``source`` where the settings are other ones."""
+        """Read what :meth:`as_json` wrote; an error that names ``source`` if the settings are other ones."""
         if settings.keys() != cls().as_json().keys():
             raise DataError(f"{source} holds results of another version of the protocol: run `sldl reproduce` again.")
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}

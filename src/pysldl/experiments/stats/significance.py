@@ -53,12 +53,12 @@ class RankTest:
 
     @property
     def p_value(self) -> float:
-        """Probability of an F_F this large where all methods perform alike."""
+        """Probability of an F_F this large if all methods perform alike."""
         between = len(self.mid_ranks) - 1
         return float(stats.f.sf(self.friedman, between, between * (self.n_datasets - 1)))
 
     def nemenyi_p_values(self, reference: str) -> dict[str, float]:
-        """Probability, for each other method, of a distance from ``reference`` this large where all perform alike."""
+        """Probability, for each other method, of a distance from ``reference`` this large if all perform alike."""
         k = len(self.mid_ranks)
         deviation = np.sqrt(k * (k + 1) / (6 * self.n_datasets))
         distances = {m: abs(rank - self.mid_ranks[reference]) for m, rank in self.mid_ranks.items() if m != reference}

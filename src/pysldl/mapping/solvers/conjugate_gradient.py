@@ -1,6 +1,6 @@
 """Conjugate gradients on the normal equations, for many targets at once, with or without early stopping.
 
-The steps are taken in single precision. Where a tolerance asks for more digits than that has, what they leave over is
+The steps are taken in single precision. If a tolerance asks for more digits than that has, what they leave over is
 computed in double precision and solved for again.
 """
 
