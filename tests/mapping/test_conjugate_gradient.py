@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg, sparse
 
 from pysldl.backend.design_matrix import design_matrix
-from pysldl.mapping.solvers.conjugate_gradient import deflation_directions, ridge_steps
+from pysldl.mapping.conjugate_gradient import deflation_directions, ridge_steps
 
 ALPHA = 0.5
 

@@ -243,9 +243,9 @@ def _run(out: Path, experiment: ExperimentOptions) -> "tuple[Run, list[str]]":
     from pysldl.experiments.run.methods import find_methods
     from pysldl.experiments.run.runner import find_sources, run_experiment
 
+    folds, merge = experiment.chosen_folds(), _paths(experiment.merge)
     protocol = experiment.protocol()
     methods = find_methods(_words(experiment.methods) or DEFAULT_METHODS)
-    folds = experiment.chosen_folds()
     sources, absent = find_sources(_words(experiment.datasets), experiment.data_dir)
     started = time.monotonic()
     n_configurations = sum(len(configurations(method, protocol)) for method in methods)
@@ -258,7 +258,7 @@ def _run(out: Path, experiment: ExperimentOptions) -> "tuple[Run, list[str]]":
             jobs=experiment.jobs,
             device=experiment.device,
             folds=folds,
-            merge=_paths(experiment.merge),
+            merge=merge,
             on_plan=plan,
             on_step=step,
         )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pysldl.backend.conjugate_gradient import column_dots
 from pysldl.backend.design_matrix import DesignMatrix
 from pysldl.backend.device import to_device
-from pysldl.mapping.solvers.conjugate_gradient import ridge_steps
+from pysldl.mapping.conjugate_gradient import ridge_steps
 
 HELD_OUT = 2000
 COLUMNS = 8

@@ -6,7 +6,7 @@ from typing import Any, Self
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl.backend.design_matrix import DesignMatrix
 from pysldl.mapping.ridge import RidgeMapping
-from pysldl.mapping.solvers.cholesky import ridge_factor
+from pysldl.mapping.solvers import ridge_factor
 
 
 @inherit_parameters
