@@ -2,19 +2,24 @@
 
 A service and, beside it on the same machine, a second process that asks it: one row a request, over connections that
 are kept open, each asking again as soon as it is answered. The number of connections with the highest rate is found
-first, then held. The peers get the same rows one by one inside their own process, without HTTP and without JSON.
+first, then held; then half of the rate that a service must hold is asked, evenly spaced. The peers get the same rows
+one by one inside their own process, without HTTP and without JSON.
 """
 
 import argparse
 import asyncio
 import json
 import multiprocessing
+import os
+import select
+import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +40,8 @@ TRIALS = (1, 2, 4, 8, 16)
 SAMPLES = 60
 GROWTH_MB = 50
 COMPARED = ("omikuji", "pecos")
+LOAD_FIGURES = ("connections", "seconds", "answers", "per_second", "p50_ms", "p99_ms")
+ASKED_RATE = 1000.0  # answers a second that a service must hold; the waiting times count at half of it
 
 
 def requests_of(model: Path, data: Any, n: int, k: int) -> list[bytes]:
@@ -88,71 +95,141 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     return int(head[9:12]), body
 
 
-async def ask(
-    port: int, requests: list[bytes], connections: int, seconds: float
+class Client:
+    """A connection that is kept open, and the request that waits for its answer there.
+
+    It shares the processors with the service, so it does no more than it must: requests are bytes made before, and of
+    an answer only the status, the length and the version are read.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self.connect()
+
+    def connect(self) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", self._port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._answer = b""
+
+    def fileno(self) -> int:
+        return self.socket.fileno()
+
+    def send(self, request: bytes, since: float) -> None:
+        """Ask; the time that the answer takes is counted from ``since``."""
+        self.since = since
+        self.socket.sendall(request)
+
+    def receive(self) -> bytes | None:
+        """The whole answer; None while there is only a part of it."""
+        part = self.socket.recv(65536)
+        if not part:
+            raise ConnectionResetError
+        self._answer += part
+        end = self._answer.find(b"\r\n\r\n")
+        if end < 0:
+            return None
+        start = self._answer.index(b"content-length: ") + 16
+        if len(self._answer) < end + 4 + int(self._answer[start : self._answer.index(b"\r", start)]):
+            return None
+        answer, self._answer = self._answer, b""
+        return answer
+
+
+def ask(
+    port: int, requests: list[bytes], connections: int, seconds: float, rate: float = 0.0
 ) -> tuple[list[float], Counter[str], set[str]]:
-    """Waiting times of all answers, what failed and how often, and the versions that answered."""
+    """Waiting times of all answers, what failed and how often, and the versions that answered.
+
+    Each connection asks again as soon as it is answered. With a ``rate``, so many requests a second are due instead,
+    evenly spaced; the time of one counts from when it was due, also where all connections are waiting for answers.
+    """
     waited: list[float] = []
     versions: set[str] = set()
     failures: Counter[str] = Counter()
-    end = time.perf_counter() + seconds
-
-    async def client(number: int) -> None:
-        at = number
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while time.perf_counter() < end:
-            sent = time.perf_counter()
-            writer.write(requests[at % len(requests)])
-            at += connections
+    queue = cycle(requests)
+    idle, busy = [Client(port) for _ in range(connections)], []
+    now = started = time.perf_counter()
+    n_sent = 0
+    while now < started + seconds or busy:
+        while idle and now < started + seconds and (not rate or now >= started + n_sent / rate):
+            client = idle.pop()
+            client.send(next(queue), started + n_sent / rate if rate else time.perf_counter())
+            n_sent += 1
+            busy.append(client)
+        due = max(0.0, started + n_sent / rate - now) if rate and idle and now < started + seconds else None
+        for client in select.select(busy, [], [], due)[0]:
             try:
-                status, body = await read_answer(reader)
-            except (OSError, asyncio.IncompleteReadError) as error:
+                answer = client.receive()
+            except OSError as error:
                 failures[type(error).__name__] += 1
-                reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                continue
-            waited.append(time.perf_counter() - sent)
-            if status == 200:
-                versions.add(body[12:24].decode())
+                client.connect()
             else:
-                failures[str(status)] += 1
-        writer.close()
-
-    await asyncio.gather(*(client(number) for number in range(connections)))
+                if answer is None:
+                    continue
+                waited.append(time.perf_counter() - client.since)
+                if answer[9:12] == b"200":
+                    place = answer.index(b'"version":"') + 11
+                    versions.add(answer[place : place + 12].decode())
+                else:
+                    failures[answer[9:12].decode()] += 1
+            busy.remove(client)
+            idle.append(client)
+        now = time.perf_counter()
+    for client in idle:
+        client.socket.close()
     return waited, failures, versions
 
 
-def load(port: int, process: int, requests: list[bytes], connections: int, seconds: float) -> dict[str, Any]:
-    """Ask for some time from a process of its own, and look at the memory of the service meanwhile."""
+def load(
+    port: int, process: int, requests: list[bytes], connections: int, seconds: float, rate: float = 0.0
+) -> dict[str, Any]:
+    """Ask for some time from a process of its own, and look at the memory and the processor time meanwhile."""
     memory = [memory_mb(process)]
+    before = processor_seconds(process)
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        asking = pool.apply_async(_ask, (port, requests, connections, seconds))
+        asking = pool.apply_async(_ask, (port, requests, connections, seconds, rate))
         while not asking.ready():
             asking.wait(max(1.0, seconds / SAMPLES))
             memory.append(memory_mb(process))
-        waited, failures, versions = asking.get()
+        (waited, failures, versions), asked_s = asking.get()
     return {
         "connections": connections,
+        "rate": rate,
         "seconds": seconds,
         "answers": len(waited),
         "failures": dict(failures),
         "versions": len(versions),
         "per_second": len(waited) / seconds,
         **spread(waited),
+        "service_processor_ms": 1000 * (processor_seconds(process) - before) / max(1, len(waited)),
+        "client_processor_ms": 1000 * asked_s / max(1, len(waited)),
         "memory_mb": [round(at, 1) for at in memory],
     }
 
 
-def _ask(
-    port: int, requests: list[bytes], connections: int, seconds: float
-) -> tuple[list[float], Counter[str], set[str]]:
-    return asyncio.run(ask(port, requests, connections, seconds))
+def _ask(*arguments: Any) -> tuple[tuple[list[float], Counter[str], set[str]], float]:
+    """What :func:`ask` returns, and the processor seconds that it took."""
+    before = time.process_time()
+    return ask(*arguments), time.process_time() - before
+
+
+def family(process: int) -> list[str]:
+    """A process and its children."""
+    return [str(process), *Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def processor_seconds(process: int) -> float:
+    """What a process and its children have computed so far."""
+    ticks = 0
+    for one in family(process):
+        ticks += sum(map(int, Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def memory_mb(process: int) -> float:
     """Memory of a process and its children, shared pages counted once (proportional set size)."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     total = 0
-    for one in (str(process), *children):
+    for one in family(process):
         for line in Path(f"/proc/{one}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 total += int(line.split()[1])
@@ -237,6 +314,7 @@ def main() -> int:
         result["trials"] = [load(port, process, requests, n, options.trial) for n in TRIALS]
         best = max(result["trials"], key=lambda trial: trial["per_second"])["connections"]
         result["held"] = load(port, process, requests, best, options.seconds)
+        result["half"] = load(port, process, requests, max(TRIALS), options.seconds, ASKED_RATE / 2)
     result["ratios"] = ratios(result)
     if options.record:
         for benchmark, figures in as_records(result).items():
@@ -259,10 +337,14 @@ def as_records(result: dict[str, Any]) -> dict[str, dict[str, float]]:
     inside = {"pysldl": result["library"], **result["peers"]}
     return {
         "load": {
-            **{key: held[key] for key in ("connections", "seconds", "answers", "per_second", "p50_ms", "p99_ms")},
+            **{key: held[key] for key in (*LOAD_FIGURES, "service_processor_ms", "client_processor_ms")},
             "failures": sum(held["failures"].values()),
             "memory_first_mb": memory[len(memory) // 10],
             "memory_last_mb": memory[-1],
+        },
+        "half rate": {
+            **{key: result["half"][key] for key in ("rate", *LOAD_FIGURES)},
+            "failures": sum(result["half"]["failures"].values()),
         },
         "one connection": {key: alone[key] for key in ("per_second", "p50_ms", "p99_ms")},
         "one row": {f"{name}_p50_ms": found["p50_ms"] for name, found in inside.items() if "error" not in found},
@@ -277,10 +359,11 @@ def told(result: dict[str, Any]) -> str:
             f"p50 {found['p50_ms']:.3f} ms, p99 {found['p99_ms']:.3f} ms, processor {found['processor_ms']:.3f} ms"
         )
         lines.append(f"one row inside the process of {name}: {said}")
-    for trial in (*result["trials"], result["held"]):
+    for trial in (*result["trials"], result["held"], result["half"]):
         lines.append(
             f"{trial['connections']:3} connections, {trial['seconds']:5.0f} s: {trial['per_second']:7.0f} rows/s, "
-            f"p50 {trial['p50_ms']:.2f} ms, p99 {trial['p99_ms']:.2f} ms, {sum(trial['failures'].values())} failures"
+            f"p50 {trial['p50_ms']:.2f} ms, p99 {trial['p99_ms']:.2f} ms, {sum(trial['failures'].values())} failures, "
+            f"processor {trial['service_processor_ms']:.2f} ms, of the client {trial['client_processor_ms']:.2f} ms"
         )
     memory = result["held"]["memory_mb"]
     tenths = [memory[(len(memory) - 1) * tenth // 10] for tenth in range(11)]

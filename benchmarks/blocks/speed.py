@@ -272,9 +272,18 @@ def _load(v: dict[str, float]) -> str:
     return (
         f"{v['seconds']:.0f} s at {v['connections']} connections, the number that held the highest rate: "
         f"{v['answers']:,} answers, {v['failures']} failed, "
-        f"{v['per_second']:.0f} a second, p50 {v['p50_ms']:.0f} ms, p99 {v['p99_ms']:.0f} ms; memory of all workers "
+        f"{v['per_second']:.0f} a second, p50 {v['p50_ms']:.0f} ms, p99 {v['p99_ms']:.0f} ms; processor time of a "
+        f"request {v['service_processor_ms']:.2f} ms in the service and {v['client_processor_ms']:.2f} ms in the "
+        f"client; memory of all workers "
         f"{v['memory_first_mb']:.0f} MB early "
         f"and {v['memory_last_mb']:.0f} MB at the end"
+    )
+
+
+def _half_rate(v: dict[str, float]) -> str:
+    return (
+        f"{v['seconds']:.0f} s at {v['rate']:.0f} requests a second, evenly spaced: {v['answers']:,} answers, "
+        f"{v['failures']} failed, p50 {v['p50_ms']:.1f} ms, p99 {v['p99_ms']:.1f} ms"
     )
 
 
@@ -346,6 +355,7 @@ def _reload(v: dict[str, float]) -> str:
 
 SERVED = {
     "load": _load,
+    "half rate": _half_rate,
     "one connection": _one_connection,
     "one row": _one_row,
     "cold start": _cold,

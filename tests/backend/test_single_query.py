@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.backend import single_query
+from pysldl.backend import dispatch, single_query
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.dispatch import has_numba
 from pysldl.backend.inverted_index import search_by_terms
@@ -25,6 +25,7 @@ def features():
 def loops(request, features, monkeypatch):
     """The loops of single rows, compiled or not; compiled ones must have been made ready for what they are given."""
     monkeypatch.setattr(single_query, "_loops", None)
+    monkeypatch.setattr(dispatch._few_rows, "most", 1)
     if request.param == "NumPy":
         yield
         return
@@ -43,7 +44,17 @@ def all_forms(features):
     search_by_terms(row, sparse.csr_array(features.T), 1, n_terms=1, max_postings=1)
     vote_top(labels, votes, features, 1)
     score_candidates(row, labels, features, np.zeros(201, dtype=np.float32))
-    sum_of_trees(np.zeros((1, 1, 1), dtype=np.float32), NO_TREES)
+    mapped = [part.copy() for part in NO_TREES[:-1]]
+    for part in mapped:
+        part.flags.writeable = False
+    for trees in (NO_TREES, Trees(*mapped, 0)):
+        sum_of_trees(np.zeros((1, 1, 1), dtype=np.float32), trees)
+
+
+@pytest.fixture(params=[1, 7])
+def parts(request):
+    """Rows so many at a time: alone, and a few together."""
+    return lambda n_rows: [list(range(at, min(at + request.param, n_rows))) for at in range(0, n_rows, request.param)]
 
 
 def same(together, alone):
@@ -54,14 +65,14 @@ def same(together, alone):
 @pytest.mark.parametrize("k", [1, 7, 300])
 @pytest.mark.parametrize("left_out", [False, True])
 @pytest.mark.parametrize("limits", [{"n_terms": 5, "max_postings": 70}, {"n_terms": 60, "max_postings": 1 << 40}])
-def test_search(features, k, left_out, limits):
+def test_search(features, parts, k, left_out, limits):
     features.data[::7] *= -1  # sums that come back to nothing, too
     postings, rows = sparse.csr_array(features.T), np.arange(201)
 
     def found(some):
         return search_by_terms(features[some], postings, k, rows[some] if left_out else None, **limits)
 
-    same(found(slice(None)), [found([row]) for row in range(201)])
+    same(found(slice(None)), [found(part) for part in parts(201)])
 
 
 def test_arrays_of_a_caller_may_be_read_only_and_of_another_type(features):
@@ -72,7 +83,7 @@ def test_arrays_of_a_caller_may_be_read_only_and_of_another_type(features):
     same(expected, [search_by_terms(row, postings, 5, n_terms=9, max_postings=100)])
 
 
-def test_trees():
+def test_trees(parts):
     X = np.random.default_rng(4).random((30, 5, 2), dtype=np.float32)
     children = np.array([[1, 2], [1, 1], [2, 2], [4, 5], [4, 4], [6, 7], [6, 6], [7, 7]], dtype=np.int32)
     thresholds = np.array([0.4, np.inf, np.inf, 0.7, np.inf, 0.2, np.inf, np.inf])
@@ -81,28 +92,28 @@ def test_trees():
     trees = Trees(np.array([0, 3], dtype=np.int32), feature, thresholds, left, right, value, 2)
     together = sum_of_trees(X, trees)
     for part in trees[:-1]:
-        part.flags.writeable = False  # as those of a mapped model are
-    same([together], [[sum_of_trees(X[[row]], trees)] for row in range(30)])
+        part.flags.writeable = False  # as those of a mapped model may be
+    same([together], [[sum_of_trees(X[part], trees)] for part in parts(30)])
     assert len(np.unique(together)) == 5
 
 
-def test_votes():
+def test_votes(parts):
     rng = np.random.default_rng(1)
     Y = sparse.csr_array((rng.random((200, 25)) < 0.1).astype(np.float32))
     neighbors = rng.integers(-1, 200, (50, 9))
     neighbors[7] = -1
     weights = rng.random((50, 9)).astype(np.float32) + np.float32(0.1)
     weights[::2] = 0.25
-    alone = [vote_top(neighbors[[row]], weights[[row]], Y, 6) for row in range(50)]
+    alone = [vote_top(neighbors[part], weights[part], Y, 6) for part in parts(50)]
     same(vote_top(neighbors, weights, Y, 6), alone)
 
 
-def test_scores_of_candidates(features):
+def test_scores_of_candidates(features, parts):
     rng = np.random.default_rng(2)
     W = sparse.random_array((25, 60), density=0.4, random_state=rng, format="csr", dtype=np.float32)
     bias = rng.normal(size=25).astype(np.float32)
     labels = rng.integers(-1, 25, (201, 6), dtype=np.int32)
-    alone = [(score_candidates(features[[row]], labels[[row]], W, bias),) for row in range(201)]
+    alone = [(score_candidates(features[part], labels[part], W, bias),) for part in parts(201)]
     together = score_candidates(features, labels, W, bias)
     if has_numba():
         same((together,), alone)

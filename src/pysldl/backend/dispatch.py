@@ -22,7 +22,9 @@ from pysldl._utils.progress import announce
 from pysldl.backend.device import current_device, is_tensor
 from pysldl.exceptions import SLDLWarning
 
-__all__ = ["as_int32_indices", "has_numba", "has_triton", "primitive", "warn_no_numba"]
+__all__ = ["as_int32_indices", "has_numba", "has_triton", "primitive", "use_few_rows", "warn_no_numba"]
+
+FEW_ROWS = 16
 
 # Modules whose loops numba runs on threads of OpenMP. GNU's OpenMP does not survive a fork: numba ends a forked process
 # that starts such a loop after its parent did. There, the NumPy form runs.
@@ -40,6 +42,7 @@ def primitive(
     torch: Literal["arrays", "tensors"] | None = None,
     triton: bool = False,
     single_row: Literal["numpy", "single_query"] | None = None,
+    few_rows: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: let the function, which is the NumPy form, be replaced by another form where that is faster.
 
@@ -56,6 +59,8 @@ def primitive(
     single_row : {"numpy", "single_query"}, optional
         The form where the first argument has one row. A service is asked row by row: for one row, threads and copies to
         a device cost more than the row, and numba takes as long to load as all the rest of a service.
+    few_rows : bool
+        The form of a single row takes a few, too, when its loops are compiled.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -65,7 +70,7 @@ def primitive(
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             first: Any = args[0]
             form: Callable[P, R] = function
-            if single_row is not None and first.shape[0] == 1:
+            if single_row is not None and 1 <= first.shape[0] <= (_few_rows.most if few_rows else 1):
                 if single_row == "single_query":
                     form = _form("single_query", name)
             elif triton and has_triton():
@@ -79,6 +84,20 @@ def primitive(
         return call
 
     return decorate
+
+
+class _FewRows:
+    """How many rows the forms of a single row take: one, and a few when their loops are compiled."""
+
+    most = 1
+
+
+_few_rows = _FewRows()
+
+
+def use_few_rows() -> None:
+    """Let the forms of a single row take a few rows from now on."""
+    _few_rows.most = FEW_ROWS
 
 
 class _AfterFork:

@@ -12,7 +12,7 @@ __all__ = ["limit_postings", "search_by_terms", "search_inverted_index", "top_te
 ROWS_AT_ONCE = 1024
 
 
-@primitive(single_row="single_query")
+@primitive(single_row="single_query", few_rows=True)
 def search_by_terms(
     X: sparse.csr_array,
     postings: sparse.csr_array,

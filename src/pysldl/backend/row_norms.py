@@ -1,5 +1,6 @@
 """Lengths of rows, and rows scaled to length 1."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from pysldl.backend.workspace import current_workspace, row_parts
 __all__ = ["as_float32_rows", "dense_rows", "l2_normalize", "l2_normalize_in_parts", "row_norms", "unit_vectors"]
 
 SMALLEST_SQUARE = 1e-35  # below, numbers of single precision lose digits
+NEARLY = 1e-6  # how far from 1 the length of a row may be that stays as it is
 BLOCK_VALUES = 1 << 22
 ROWS_A_PART = 1 << 13
 
@@ -24,10 +26,6 @@ def row_norms(X: Any) -> NDArray[np.float64]:
     """
     if not sparse.issparse(X):
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64)))
-    if X.shape[0] == 1 and X.dtype == np.float32:
-        squares = X.data * X.data
-        if squares.min(initial=1.0) >= SMALLEST_SQUARE and squares.max(initial=1.0) < np.inf:
-            return np.sqrt(np.cumsum(squares, dtype=np.float64)[-1:]) if squares.size else np.zeros(1)
     lengths = np.zeros(X.shape[0])
     mean = max(1, X.nnz // max(X.shape[0], 1))
     block = max(1, BLOCK_VALUES // mean)
@@ -52,8 +50,21 @@ def _in_double_where_needed(values: NDArray[Any], squares: NDArray[Any], rows: N
     return np.where(needed, values.astype(np.float64) ** 2, squares)
 
 
+def _is_unit(values: NDArray[Any]) -> bool:
+    """Whether :func:`l2_normalize` leaves a single row of these values as it is; False where that takes a closer look.
+
+    A service is asked row by row: this takes a fraction of the time of :func:`row_norms`, and adds up the same.
+    """
+    if values.dtype != np.float32 or values.size == 0:
+        return False
+    with np.errstate(over="ignore", under="ignore"):
+        squares = values * values
+    length = math.sqrt(np.cumsum(squares, dtype=np.float64)[-1])
+    return abs(length - 1.0) <= NEARLY and bool(squares.min() >= SMALLEST_SQUARE)
+
+
 def _not_unit(lengths: NDArray[np.float64]) -> NDArray[np.bool_]:
-    return np.asarray((lengths > 0) & (np.abs(lengths - 1.0) > 1e-6))
+    return np.asarray((lengths > 0) & (np.abs(lengths - 1.0) > NEARLY))
 
 
 def l2_normalize(X: Any) -> Any:
@@ -65,6 +76,8 @@ def l2_normalize(X: Any) -> Any:
         lengths = row_norms(X)
         return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
     X = X if isinstance(X, sparse.csr_array) else sparse.csr_array(X)
+    if X.shape[0] == 1 and _is_unit(X.data):
+        return X
     lengths = row_norms(X)
     others = _not_unit(lengths)
     if not others.any():

@@ -1,7 +1,8 @@
 """The forms of the primitives for a single row, with the very bits of those for many.
 
 They are NumPy, so that a service answers before numba is loaded; the compiled loops of
-:mod:`pysldl.backend.numba.single_query` take over when they have been made ready, see :func:`compile_loops`.
+:mod:`pysldl.backend.numba.single_query` take over when they have been made ready, see :func:`compile_loops`, and are
+then those for a few rows, too: their work does not depend on how many rows or labels a model has.
 """
 
 import threading
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from pysldl.backend.dispatch import has_numba
+from pysldl.backend.dispatch import has_numba, use_few_rows
 from pysldl.backend.topk import top_k_or_zero
 from pysldl.backend.trees import Trees, walk_trees
 
@@ -26,17 +27,22 @@ _of_thread = threading.local()
 _loops: ModuleType | None = None
 
 
-def compile_loops(predict: Callable[[], object]) -> None:
+def compile_loops(predict: Callable[[], object]) -> bool:
     """Compile the loops, or load them from numba's cache; nobody else uses them before they are ready.
 
     Parameters
     ----------
     predict : callable
         Predicts one row: numba compiles for the arrays that it is given.
+
+    Returns
+    -------
+    bool
+        Whether there are loops: not without numba.
     """
     global _loops
     if not has_numba():
-        return
+        return False
     from pysldl.backend.numba import single_query as loops
 
     _of_thread.loops = loops
@@ -45,6 +51,8 @@ def compile_loops(predict: Callable[[], object]) -> None:
     finally:
         del _of_thread.loops
     _loops = loops
+    use_few_rows()
+    return True
 
 
 def _ready_loops() -> ModuleType | None:
@@ -60,7 +68,6 @@ def search_by_terms(
     n_terms: int,
     max_postings: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    left_out = -1 if exclude is None else int(exclude[0])
     loops = _ready_loops()
     if loops is None:
         heaviest = np.lexsort((X.indices, -X.data))[:n_terms]
@@ -69,10 +76,14 @@ def search_by_terms(
         order = np.lexsort((terms, counts))
         n_kept = max(1, int(np.searchsorted(np.cumsum(counts[order]), max_postings, side="right")))
         kept = heaviest[order[:n_kept]]
+        left_out = -1 if exclude is None else int(exclude[0])
         return _best_sums(X.indices[kept], X.data[kept], postings, k, left_out)
-    numbers, sums = np.full((1, k), -1, dtype=np.int32), np.zeros((1, k), dtype=np.float32)
-    limits, places = (n_terms, max_postings), (left_out, numbers[0], sums[0])
-    loops.best_sums_of_terms(*_row_of(X), *limits, *_parts_of(postings), *_workspace(postings.shape[1]), *places)
+    numbers, sums = np.full((X.shape[0], k), -1, dtype=np.int32), np.zeros((X.shape[0], k), dtype=np.float32)
+    left_out = np.full(X.shape[0], -1, dtype=np.int64) if exclude is None else _of_type(exclude, np.int64)
+    workspace = _workspace(postings.shape[1])
+    loops.search_by_terms(
+        *_rows_of(X), n_terms, max_postings, *_parts_of(postings), *workspace, left_out, numbers, sums
+    )
     return numbers, sums
 
 
@@ -83,9 +94,10 @@ def vote_top(
     if loops is None:
         there = neighbors[0] >= 0
         return _best_sums(neighbors[0, there], weights[0, there], Y, m)  # Y holds ones
-    labels, votes = np.full((1, m), -1, dtype=np.int32), np.zeros((1, m), dtype=np.float32)
-    rows, values = _of_type(neighbors[0], np.int32), _of_type(weights[0], np.float32)
-    loops.best_sums(rows, values, *_parts_of(Y), *_workspace(Y.shape[1]), -1, labels[0], votes[0])
+    n_rows = len(neighbors)
+    labels, votes = np.full((n_rows, m), -1, dtype=np.int32), np.zeros((n_rows, m), dtype=np.float32)
+    rows, values = _of_type(neighbors, np.int32), _of_type(weights, np.float32)
+    loops.vote_top(rows, values, *_parts_of(Y), *_workspace(Y.shape[1]), labels, votes)
     return labels, votes
 
 
@@ -101,7 +113,7 @@ def score_candidates(
         scores[0, there] = W[labels[0, there]] @ x + bias[labels[0, there]]  # SciPy adds up from the left, too
         return scores
     x, _ = _workspace(W.shape[1])
-    loops.score_labels(_of_type(labels[0], np.int32), *_row_of(X), *_parts_of(W), bias, x, scores[0])
+    loops.score_candidates(*_rows_of(X), _of_type(labels, np.int32), *_parts_of(W), bias, x, scores)
     return scores
 
 
@@ -111,7 +123,7 @@ def sum_of_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
         return walk_trees(X, trees)
     flat = _of_type(X.reshape(-1, X.shape[-1]), np.float32)
     total = np.zeros(len(flat))
-    loops.add_trees(0, len(flat), flat, *(_of_type(part) for part in trees[:-1]), total)
+    loops.add_trees(0, len(flat), flat, *trees[:-1], total)
     return total.reshape(X.shape[:-1])
 
 
@@ -146,14 +158,14 @@ def _workspace(n_columns: int) -> tuple[NDArray[np.float32], NDArray[np.uint32]]
     return found
 
 
-def _row_of(X: sparse.csr_array) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    return _of_type(X.indices, np.int32), _of_type(X.data, np.float32)
+def _rows_of(X: sparse.csr_array) -> tuple[NDArray[Any], ...]:
+    return _of_type(X.indptr, np.int64), _of_type(X.indices, np.int32), _of_type(X.data, np.float32)
 
 
 def _parts_of(matrix: sparse.csr_array) -> tuple[NDArray[Any], ...]:
     return matrix.indptr, matrix.indices, matrix.data
 
 
-def _of_type(array: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """The array as the loops were compiled for it: that of a caller, or of a mapped model, may be read-only."""
+def _of_type(array: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+    """The array as the loops were compiled for it: that of a caller may be of another type, or read-only."""
     return np.require(array, dtype, ("C", "W"))

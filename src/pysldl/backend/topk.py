@@ -115,11 +115,16 @@ def top_k_of_listed(labels: NDArray[np.integer], scores: NDArray[np.floating], k
     if np.isnan(scores).any():
         row, slot = np.argwhere(np.isnan(scores))[0]
         raise _nan_error(row, labels[row, slot])
-    rows, ascending = np.arange(len(labels))[:, None], np.argsort(labels, axis=1)
-    found, best = top_k_listed(labels[rows, ascending], scores[rows, ascending], k)
+    rows, scores = np.arange(len(labels))[:, None], np.where(labels < 0, scores.dtype.type(-np.inf), scores)
+    if len(labels) < MANY_ROWS:
+        order = np.lexsort((labels, -scores), axis=1)[:, :k]
+    else:
+        ascending = np.argsort(labels, axis=1)
+        order = ascending[rows, places_of_largest(scores[rows, ascending], k)]
     all_labels, all_best = _empty_result(len(labels), k, scores.dtype)
-    all_labels[:, : found.shape[1]] = np.where(best > -np.inf, found, -1)
-    all_best[:, : found.shape[1]] = best
+    found, best = all_labels[:, : order.shape[1]], all_best[:, : order.shape[1]]
+    found[:], best[:] = labels[rows, order], scores[rows, order]
+    found[best == -np.inf] = -1
     return all_labels, all_best
 
 

@@ -51,7 +51,7 @@ NO_TREES = Trees(
 )
 
 
-@primitive(numba=True, single_row="single_query")
+@primitive(numba=True, single_row="single_query", few_rows=True)
 def sum_of_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
     """The sum of the leaves that each row ends in, added up in the order of the trees.
 

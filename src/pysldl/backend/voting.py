@@ -12,7 +12,7 @@ __all__ = ["vote_top"]
 ROWS_AT_ONCE = 4096
 
 
-@primitive(numba=True, triton=True, single_row="single_query")
+@primitive(numba=True, triton=True, single_row="single_query", few_rows=True)
 def vote_top(
     neighbors: NDArray[np.int32], weights: NDArray[np.float32], Y: sparse.csr_array, m: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:

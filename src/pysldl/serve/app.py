@@ -21,6 +21,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from pysldl.backend.dispatch import FEW_ROWS
+from pysldl.backend.threads import fixed_order_blas
 from pysldl.serve import schemas
 from pysldl.serve.access_log import AccessLog
 from pysldl.serve.bodies import FORM, BodyReader, decode_body, decode_form, decode_query, encode_plain, json_bytes
@@ -28,6 +30,7 @@ from pysldl.serve.errors import ServiceError
 from pysldl.serve.feedback import Teacher
 from pysldl.serve.gate import Gate
 from pysldl.serve.hosts import AllowedHosts
+from pysldl.serve.joined_rows import JoinedRows
 from pysldl.serve.limits import Limits
 from pysldl.serve.openapi import openapi
 from pysldl.serve.served_model import ServedModel
@@ -40,7 +43,6 @@ __all__ = ["create_app"]
 DEFAULT_K = 5
 DEFAULT_TOP = 8
 SMALL_BODY = 65_536
-FEW_ROWS = 8
 AT_ONCE_SECONDS = 0.005
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 # The page loads nothing from other sites, and no other site may frame it.
@@ -126,13 +128,15 @@ class _Service:
         self._types: tuple[str, schemas.RequestTypes] | None = None
         self._map: tuple[str, bytes] | None = None
         self._is_compiling = self._is_stopping = False
-        self._typical_seconds = math.inf
+        self._typical_seconds, self._most_joined = math.inf, 1
+        self._joined = JoinedRows(self._rows_at_once, self._note_seconds)
         self._learning = asyncio.Lock()
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         try:
-            yield
+            with fixed_order_blas():  # once and for all, so that no request has to set it
+                yield
         finally:
             self._is_stopping = True
             self._queue.close()
@@ -167,33 +171,30 @@ class _Service:
         k = asked.k or (self._limits.max_k if is_open else min(DEFAULT_K, self._limits.max_k))
 
         def work() -> bytes:
-            return encode_plain(model.predict(inputs, k, asked.threshold, asked.labels))
+            started = time.perf_counter()
+            response = encode_plain(model.predict(inputs, k, asked.threshold, asked.labels))
+            if is_single:
+                self._note_seconds(time.perf_counter() - started)
+            return response
 
-        if len(inputs) == 1 and len(body) <= SMALL_BODY and asked.labels is None:
-            response = await self._predict_one(work)
+        is_single = len(inputs) == 1 and len(body) <= SMALL_BODY and asked.labels is None
+        # At once where that takes a few milliseconds, less than a thread has to wait for its turn.
+        if is_single and self._typical_seconds <= AT_ONCE_SECONDS:
+            response = await self._joined.predict(model, inputs[0], k, asked.threshold)
         else:
             response = await self._queue.run(work, is_large=len(inputs) > FEW_ROWS or len(body) > SMALL_BODY)
         self._telemetry.rows.inc(len(inputs))
         if not self._is_compiling:  # the first response does not wait for the compiled loops; later ones use them
             self._is_compiling = True
-            threading.Thread(target=model.compile_loops, name="sldl-compile", daemon=True).start()
+            threading.Thread(target=self._compile_loops, args=(model,), name="sldl-compile", daemon=True).start()
         return Response(response, media_type="application/json")
 
-    async def _predict_one(self, work: Callable[[], bytes]) -> bytes:
-        """Predict one row: at once where that takes a few milliseconds, less than a thread has to wait for its turn."""
-        if self._typical_seconds > AT_ONCE_SECONDS:
+    def _compile_loops(self, model: ServedModel) -> None:
+        self._most_joined = FEW_ROWS if model.compile_loops() else 1
 
-            def timed() -> bytes:
-                started = time.perf_counter()
-                response = work()
-                self._note_seconds(time.perf_counter() - started)
-                return response
-
-            return await self._queue.run(timed)
-        started = time.perf_counter()
-        response = work()
-        self._note_seconds(time.perf_counter() - started)
-        return response
+    def _rows_at_once(self) -> int:
+        """How many rows may be predicted together on the event loop: NumPy takes as long for each as for one alone."""
+        return min(self._most_joined, int(AT_ONCE_SECONDS / max(self._typical_seconds, 1e-6)))
 
     def _note_seconds(self, seconds: float) -> None:
         known = self._typical_seconds

@@ -99,7 +99,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport, self.address = transport, _address(transport.get_extra_info("peername"))
-        self._inner.connection_made(transport)
+        self._inner.connection_made(_JoinedWrites(transport))  # type: ignore[arg-type]
         if refusal := self.all.add(self):
             self._refuse(refusal)
         else:
@@ -161,6 +161,34 @@ class _Connection(asyncio.Protocol):
         )
         self._transport.write(head.encode("ascii") + body)
         self._transport.close()
+
+
+class _JoinedWrites:
+    """A transport that sends the head of a response with the body, which uvicorn writes next: one packet, not two."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport, self._head = transport, b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if data.startswith(b"HTTP/1.1 ") and not data.startswith(b"HTTP/1.1 100"):
+            self._flush()
+            self._head = data
+            asyncio.get_running_loop().call_soon(self._flush)  # where no body comes at once
+        else:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+
+    def close(self) -> None:
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head)
 
 
 def _address(peer: Sequence[Any] | None) -> Address:

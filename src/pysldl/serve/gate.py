@@ -139,6 +139,8 @@ class _Body:
 
     async def skip(self, seconds: float) -> bool:
         """Read what is left and throw it away; False where the client still sends, or waits to be asked for it."""
+        if self._is_complete:
+            return True
         if self._is_announced:
             return False
         most = self.n_bytes + MOST_UNREAD

@@ -1,6 +1,7 @@
 """What a service allows, and how much of the machine it takes."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from pysldl._utils.memory import parse_bytes
 from pysldl.exceptions import DataError
@@ -51,7 +52,7 @@ class Limits:
     client_connections: int = 0
     client_rate: float = 0.0
 
-    @property
+    @cached_property
     def body_bytes(self) -> int:
         """Largest request body in bytes."""
         return parse_bytes(self.max_body)

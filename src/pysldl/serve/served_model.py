@@ -96,9 +96,9 @@ class ServedModel:
         """Prepare what the first request would have to wait for."""
         _ = self.version, self._column, self._by_frequency, self.takes_text
 
-    def compile_loops(self) -> None:
-        """Load the compiled loops for single rows, which takes a second."""
-        compile_loops(self.try_out)
+    def compile_loops(self) -> bool:
+        """Load the compiled loops for single rows, which takes a second; return whether there are any."""
+        return compile_loops(self.try_out)
 
     # Labels
 

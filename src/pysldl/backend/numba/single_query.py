@@ -1,4 +1,4 @@
-"""Sums over chosen rows of a sparse matrix, for the forms of a single row."""
+"""Sums over chosen rows of a sparse matrix, for the forms of one row and of a few, one after the other."""
 
 import numpy as np
 from numba import njit
@@ -6,11 +6,34 @@ from numba import njit
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.numba.trees import add_trees
 
-__all__ = ["add_trees", "best_sums", "best_sums_of_terms", "score_labels"]
+__all__ = ["add_trees", "score_candidates", "search_by_terms", "vote_top"]
 
 
 @njit(cache=True, nogil=True)
-def best_sums(rows, values, mp, mi, md, total, met, left_out, numbers, sums):
+def search_by_terms(xp, xi, xd, n_terms, max_postings, mp, mi, md, total, met, left_out, numbers, sums):
+    for row in range(len(xp) - 1):
+        terms, values = _rarest_of_heaviest(
+            xi[xp[row] : xp[row + 1]], xd[xp[row] : xp[row + 1]], n_terms, max_postings, mp
+        )
+        _best_sums(terms, values, mp, mi, md, total, met, left_out[row], numbers[row], sums[row])
+
+
+@njit(cache=True, nogil=True)
+def vote_top(neighbors, weights, mp, mi, md, total, met, labels, votes):
+    for row in range(len(neighbors)):
+        _best_sums(neighbors[row], weights[row], mp, mi, md, total, met, -1, labels[row], votes[row])
+
+
+@njit(cache=True, nogil=True)
+def score_candidates(xp, xi, xd, labels, wp, wi, wd, bias, x, scores):
+    for row in range(len(labels)):
+        _score_labels(
+            labels[row], xi[xp[row] : xp[row + 1]], xd[xp[row] : xp[row + 1]], wp, wi, wd, bias, x, scores[row]
+        )
+
+
+@njit(cache=True, nogil=True)
+def _best_sums(rows, values, mp, mi, md, total, met, left_out, numbers, sums):
     """The largest positive sums of columns over given rows, each times its value; ``total`` is zero and stays so."""
     nothing, most = np.float32(0.0), np.uint64(len(total))
     n_met = np.uint64(0)
@@ -42,8 +65,8 @@ def best_sums(rows, values, mp, mi, md, total, met, left_out, numbers, sums):
 
 
 @njit(cache=True, nogil=True)
-def best_sums_of_terms(xi, xd, n_terms, max_postings, mp, mi, md, total, met, left_out, numbers, sums):
-    """:func:`best_sums` of the heaviest terms of a row, the rarest first, as many as have so many postings."""
+def _rarest_of_heaviest(xi, xd, n_terms, max_postings, mp):
+    """The heaviest terms of a row and their values, the rarest first, as many as have so many postings together."""
     n_terms = min(n_terms, len(xi))
     heap_value, heap_term = np.empty(n_terms, np.float32), np.empty(n_terms, np.int32)
     size = 0
@@ -62,11 +85,11 @@ def best_sums_of_terms(xi, xd, n_terms, max_postings, mp, mi, md, total, met, le
     while n_kept < size and (n_kept == 0 or n_read + counts[n_kept] <= max_postings):
         n_read += counts[n_kept]
         n_kept += 1
-    best_sums(terms[:n_kept], values[:n_kept], mp, mi, md, total, met, left_out, numbers, sums)
+    return terms[:n_kept], values[:n_kept]
 
 
 @njit(cache=True, nogil=True)
-def score_labels(labels, xi, xd, wp, wi, wd, bias, x, scores):
+def _score_labels(labels, xi, xd, wp, wi, wd, bias, x, scores):
     """The product of a row and the weights of each label, and its bias; ``x`` is zero and stays so.
 
     Each product is added up from the left, and every addition waits for the one before: two products at a time take
