@@ -269,14 +269,18 @@ def serving(evidence: Evidence) -> str:
 
 
 def _load(v: dict[str, float]) -> str:
-    return (
+    told = (
         f"{v['seconds']:.0f} s at {v['connections']} connections, the number that held the highest rate: "
         f"{v['answers']:,} answers, {v['failures']} failed, "
-        f"{v['per_second']:.0f} a second, p50 {v['p50_ms']:.0f} ms, p99 {v['p99_ms']:.0f} ms; processor time of a "
-        f"request {v['service_processor_ms']:.2f} ms in the service and {v['client_processor_ms']:.2f} ms in the "
-        f"client; memory of all workers "
+        f"{v['per_second']:.0f} a second, p50 {v['p50_ms']:.0f} ms, p99 {v['p99_ms']:.0f} ms; memory of all workers "
         f"{v['memory_first_mb']:.0f} MB early "
         f"and {v['memory_last_mb']:.0f} MB at the end"
+    )
+    if "client_processor_ms" not in v:
+        return told
+    return (
+        f"{told}; processor time of a request {v['service_processor_ms']:.2f} ms in the service and "
+        f"{v['client_processor_ms']:.2f} ms in the client"
     )
 
 

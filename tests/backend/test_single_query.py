@@ -27,6 +27,7 @@ def loops(request, features, monkeypatch):
     monkeypatch.setattr(single_query, "_loops", None)
     monkeypatch.setattr(dispatch._few_rows, "most", 1)
     if request.param == "NumPy":
+        monkeypatch.setattr(single_query, "uses_numba", lambda: False)
         yield
         return
     if not has_numba():

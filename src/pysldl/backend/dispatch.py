@@ -22,7 +22,7 @@ from pysldl._utils.progress import announce
 from pysldl.backend.device import current_device, is_tensor
 from pysldl.exceptions import SLDLWarning
 
-__all__ = ["as_int32_indices", "has_numba", "has_triton", "primitive", "use_few_rows", "warn_no_numba"]
+__all__ = ["as_int32_indices", "has_numba", "has_triton", "primitive", "use_few_rows", "uses_numba", "warn_no_numba"]
 
 FEW_ROWS = 16
 
@@ -90,6 +90,7 @@ class _FewRows:
     """How many rows the forms of a single row take: one, and a few when their loops are compiled."""
 
     most = 1
+    uses_numba = False
 
 
 _few_rows = _FewRows()
@@ -98,6 +99,11 @@ _few_rows = _FewRows()
 def use_few_rows() -> None:
     """Let the forms of a single row take a few rows from now on."""
     _few_rows.most = FEW_ROWS
+
+
+def uses_numba() -> bool:
+    """Whether this process has loaded compiled forms."""
+    return _few_rows.uses_numba
 
 
 class _AfterFork:
@@ -118,7 +124,9 @@ if hasattr(os, "register_at_fork"):
 def _form(module: str, name: str) -> Any:
     if module.startswith("numba"):
         announce("compiling")  # it takes up to half a minute where the loops were never compiled before
-    return getattr(import_module(f"pysldl.backend.{module}"), name)
+    form = getattr(import_module(f"pysldl.backend.{module}"), name)
+    _few_rows.uses_numba = _few_rows.uses_numba or module.startswith("numba")
+    return form
 
 
 @cache

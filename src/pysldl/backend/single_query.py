@@ -1,30 +1,41 @@
 """The forms of the primitives for a single row, with the very bits of those for many.
 
-They are NumPy, so that a service answers before numba is loaded; the compiled loops of
-:mod:`pysldl.backend.numba.single_query` take over when they have been made ready, see :func:`compile_loops`, and are
-then those for a few rows, too: their work does not depend on how many rows or labels a model has.
+They are NumPy, so that a service answers before numba is loaded. The compiled loops of
+:mod:`pysldl.backend.numba.single_query` take over when they have been made ready, see :func:`compile_loops`, or when
+many rows have loaded numba anyway. They are then those for a few rows, too: their work does not depend on how many rows
+or labels a model has.
 """
 
 import threading
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from pysldl.backend.dispatch import has_numba, use_few_rows
+from pysldl.backend.dispatch import has_numba, use_few_rows, uses_numba
 from pysldl.backend.topk import top_k_or_zero
 from pysldl.backend.trees import Trees, walk_trees
 
-__all__ = ["compile_loops", "score_candidates", "search_by_terms", "sparse_times", "sum_of_trees", "vote_top"]
+__all__ = [
+    "RankedStages",
+    "compile_loops",
+    "rank_rows",
+    "score_candidates",
+    "search_by_terms",
+    "sparse_times",
+    "sum_of_trees",
+    "vote_top",
+]
 
 MOST_WORKSPACES = 4  # of a thread: postings, centroids, labels and features of a model
 
 # .arrays: by number of columns, zeros and room for those that are met; .loops: those that this thread makes ready
 _of_thread = threading.local()
 _loops: ModuleType | None = None
+_being_compiled = threading.Lock()
 
 
 def compile_loops(predict: Callable[[], object]) -> bool:
@@ -43,20 +54,89 @@ def compile_loops(predict: Callable[[], object]) -> bool:
     global _loops
     if not has_numba():
         return False
-    from pysldl.backend.numba import single_query as loops
+    with _being_compiled:
+        from pysldl.backend.numba import single_query as loops
 
-    _of_thread.loops = loops
-    try:
-        predict()
-    finally:
-        del _of_thread.loops
-    _loops = loops
+        _of_thread.loops = loops
+        try:
+            predict()
+        finally:
+            del _of_thread.loops
+        _loops = loops
     use_few_rows()
     return True
 
 
 def _ready_loops() -> ModuleType | None:
-    return getattr(_of_thread, "loops", _loops)
+    """The compiled loops; None before they are ready, or while nothing else in this process has needed numba."""
+    global _loops
+    loops = getattr(_of_thread, "loops", _loops)
+    if loops is None and uses_numba() and not _being_compiled.locked():
+        from pysldl.backend.numba import single_query as loops
+
+        _loops = loops
+        use_few_rows()
+    return loops
+
+
+class RankedStages(NamedTuple):
+    """Neighbors by features, the classifiers and the trees of a model, as :func:`rank_rows` takes them.
+
+    Numbers first, then matrices, then arrays; without centroids or trees, ``n_centroids`` is 0 and there are no roots.
+    """
+
+    n_terms: int
+    max_postings: int
+    n_neighbors: int
+    temperature: float
+    n_candidates: int
+    centroid_terms: int
+    centroid_postings: int
+    n_centroids: int
+    vote_power: float
+    n_rescored: int
+    baseline: float
+    postings: sparse.csr_array
+    Y: sparse.csr_array
+    centroids: sparse.csr_array
+    W: sparse.csr_array
+    frequent: NDArray[np.int32]
+    bias: NDArray[np.float32]
+    counts: NDArray[np.integer]
+    trees: Trees
+
+
+def rank_rows(X: sparse.csr_array, stages: RankedStages) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+    """Candidates of a row, or of a few, and their final scores, in one compiled call.
+
+    It takes the steps of the stages in their order: a step alone costs more in calls than in arithmetic where there is
+    but one row. Exponentials are those of C in place of NumPy's; both are exact to more digits than are kept.
+
+    Returns
+    -------
+    labels, scores : ndarrays of shape (n_rows, n_candidates), or None
+        -1 and -inf for none. None before the loops are ready, see :func:`compile_loops`.
+    """
+    loops = _ready_loops()
+    if loops is None:
+        return None
+    width = stages.n_candidates + stages.n_centroids + len(stages.frequent)
+    labels = np.full((X.shape[0], width), -1, dtype=np.int32)
+    scores = np.empty((X.shape[0], width), dtype=np.float32)
+    numbers, matrices, (frequent, bias, counts, trees) = stages[:11], stages[11:15], stages[15:]
+    loops.rank_rows(
+        *_rows_of(X),
+        *numbers,
+        *(part for matrix in matrices for part in _parts_of(matrix)),
+        *(frequent, bias, counts),
+        *trees[:-1],
+        *_workspace(stages.Y.shape[0]),
+        *_workspace(stages.Y.shape[1]),
+        _workspace(stages.W.shape[1])[0],
+        labels,
+        scores,
+    )
+    return labels, scores
 
 
 def search_by_terms(
@@ -76,8 +156,7 @@ def search_by_terms(
         order = np.lexsort((terms, counts))
         n_kept = max(1, int(np.searchsorted(np.cumsum(counts[order]), max_postings, side="right")))
         kept = heaviest[order[:n_kept]]
-        left_out = -1 if exclude is None else int(exclude[0])
-        return _best_sums(X.indices[kept], X.data[kept], postings, k, left_out)
+        return _best_sums(X.indices[kept], X.data[kept], postings, k, -1 if exclude is None else int(exclude[0]))
     numbers, sums = np.full((X.shape[0], k), -1, dtype=np.int32), np.zeros((X.shape[0], k), dtype=np.float32)
     left_out = np.full(X.shape[0], -1, dtype=np.int64) if exclude is None else _of_type(exclude, np.int64)
     workspace = _workspace(postings.shape[1])

@@ -16,10 +16,14 @@ from pysldl._utils.available_if import available_if
 from pysldl._utils.memory import require_memory
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.device import use_device
+from pysldl.backend.dispatch import FEW_ROWS
 from pysldl.backend.row_norms import as_float32_rows, l2_normalize
+from pysldl.backend.single_query import RankedStages, rank_rows
 from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
 from pysldl.backend.topk import top_k, top_k_of_listed
+from pysldl.backend.trees import NO_TREES
 from pysldl.decoding.base import CodedRows, LatentEvidence
+from pysldl.decoding.feature_neighbors import FeatureNeighborDecoder
 from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.estimator.concepts import (
     BroaderLabels,
@@ -34,11 +38,14 @@ from pysldl.estimator.prediction_sets import PredictionSets, SetCoverage
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
+from pysldl.neighbors.inverted_index import InvertedIndex
 from pysldl.preprocessing.features import append_dense, canonical_rows, require_dense, split_dense, standardized
 from pysldl.preprocessing.frames import library_of, make_frame, row_index
 from pysldl.preprocessing.name_matching import NameMatcher
 from pysldl.preprocessing.vocabulary import Concept, Vocabulary
 from pysldl.ranking.candidates import Candidates
+from pysldl.ranking.linear import LinearRanker
+from pysldl.ranking.reranker import TreeReranker
 
 BLOCK_BYTES = 128 << 20
 SPARSE_BLOCK = 4096
@@ -656,9 +663,45 @@ class StagedPredictor(LabelPredictor):
         if self.ranker_ is None or self.label_targets_ is not None:
             return super()._top_of_rows(X, k)
         X = self._scaled(X)
-        with use_device(self.device), fixed_order_blas():
-            labels, scores = self._rescored(self._ranked(X, self._rows_to_decode(X)))
+        ranked = None
+        if X.shape[0] <= FEW_ROWS and (stages := self._compiled_stages()) is not None:
+            ranked = rank_rows(as_float32_rows(X), stages)
+        if ranked is None:
+            with use_device(self.device), fixed_order_blas():
+                ranked = self._rescored(self._ranked(X, self._rows_to_decode(X)))
+        labels, scores = ranked
         return top_k_of_listed(np.where(self.label_counts_[labels] > 0, labels, -1), scores, k)
+
+    def _compiled_stages(self) -> RankedStages | None:
+        """The stages for :func:`~pysldl.backend.single_query.rank_rows`; None where it does not know one of them."""
+        decoder, ranker, reranker = self.decoder_, self.ranker_, self.reranker_
+        if type(decoder) is not FeatureNeighborDecoder or type(ranker) is not LinearRanker or ranker.all_labels_:
+            return None
+        index = decoder.index_
+        if not isinstance(index, InvertedIndex) or type(reranker) not in (TreeReranker, type(None)):
+            return None
+        centroids = index if ranker.centroids_ is None else ranker.centroids_.index_
+        return RankedStages(
+            index.n_terms,
+            index.max_postings,
+            max(decoder.n_neighbors_, decoder.candidate_neighbors),
+            float(decoder.temperature_),
+            min(ranker.n_candidates, len(self.label_names_)),
+            centroids.n_terms,
+            centroids.max_postings,
+            int(ranker.n_centroid_candidates_),
+            float(ranker.vote_power_),
+            0 if reranker is None else reranker.n_candidates,
+            0.0 if reranker is None else float(reranker.baseline_),
+            index.postings_,
+            decoder.Y_,
+            centroids.postings_,
+            ranker.W_,
+            ranker.frequent_,
+            ranker.bias_,
+            self.label_counts_,
+            NO_TREES if reranker is None else reranker.trees_,
+        )
 
     def _rescored(self, candidates: Candidates) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Candidates with their final scores."""

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -204,7 +205,7 @@ class ServedModel:
             return self._texts.transform(inputs)
         if isinstance(inputs[0], list):
             return np.array(inputs, dtype=np.float32)
-        indptr = np.concatenate([[0], np.cumsum([len(row.sparse) for row in inputs])])
+        indptr = np.array([*accumulate((len(row.sparse) for row in inputs), initial=0)], dtype=np.int32)
         # A generator lets other threads run meanwhile, as the conversion of a nested list does not.
         columns = np.fromiter((column for row in inputs for column, _ in row.sparse), np.int32, count=indptr[-1])
         values = np.fromiter((value for row in inputs for _, value in row.sparse), np.float32, count=indptr[-1])

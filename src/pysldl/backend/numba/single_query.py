@@ -1,12 +1,14 @@
 """Sums over chosen rows of a sparse matrix, for the forms of one row and of a few, one after the other."""
 
+import math
+
 import numpy as np
 from numba import njit
 
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.numba.trees import add_trees
 
-__all__ = ["add_trees", "score_candidates", "search_by_terms", "vote_top"]
+__all__ = ["add_trees", "rank_rows", "score_candidates", "search_by_terms", "vote_top"]
 
 
 @njit(cache=True, nogil=True)
@@ -123,3 +125,122 @@ def _span(indptr, row):
     if row < 0:
         return np.uint64(0), np.uint64(0)
     return np.uint64(indptr[row]), np.uint64(indptr[row + 1])
+
+
+@njit(cache=True, nogil=True)
+def rank_rows(
+    xp, xi, xd, n_terms, max_postings, n_neighbors, temperature, n_candidates, centroid_terms, centroid_postings,
+    n_centroids, vote_power, n_rescored, baseline, pp, pi, pd, yp, yi, yd, cp, ci, cd, wp, wi, wd, frequent, bias,
+    counts, roots, feature, threshold, left, right, value, row_total, row_met, label_total, label_met, x,
+    labels, scores,
+):  # fmt: skip
+    """Search, votes, candidates, linear scores and trees, one row after the other, as the stages themselves do."""
+    width, first_frequent = labels.shape[1], n_candidates + n_centroids
+    for row in range(len(labels)):
+        terms, values = xi[xp[row] : xp[row + 1]], xd[xp[row] : xp[row + 1]]
+        near, likeness = np.full(n_neighbors, -1, np.int32), np.zeros(n_neighbors, np.float32)
+        asked, weights = _rarest_of_heaviest(terms, values, n_terms, max_postings, pp)
+        _best_sums(asked, weights, pp, pi, pd, row_total, row_met, -1, near, likeness)
+        offered, votes = labels[row], np.zeros(width, np.float32)
+        shares = _vote_weights(near, likeness, temperature)
+        _best_sums(near, shares, yp, yi, yd, label_total, label_met, -1, offered[:n_candidates], votes[:n_candidates])
+        if n_centroids > 0:
+            asked, weights = _rarest_of_heaviest(terms, values, centroid_terms, centroid_postings, cp)
+            alike = np.zeros(n_centroids, np.float32)
+            _best_sums(
+                asked, weights, cp, ci, cd, label_total, label_met, -1, offered[n_candidates:first_frequent], alike
+            )
+        offered[first_frequent:] = frequent
+        _drop_repeated(offered, label_total)
+        linear = np.full(width, -np.inf, np.float32)
+        _score_labels(offered, terms, values, wp, wi, wd, bias, x, linear)
+        _mix(linear, votes, vote_power, scores[row])
+        if len(roots) > 0:
+            _rescore(
+                offered, linear, votes, scores[row], counts, n_rescored, baseline,
+                roots, feature, threshold, left, right, value,
+            )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _vote_weights(near, likeness, temperature):
+    """See :func:`pysldl.decoding.voting.vote_weights`."""
+    weights, total = np.zeros(len(near)), 0.0
+    for at in range(len(near)):
+        if near[at] >= 0:
+            weights[at] = max(math.exp(np.float64(likeness[at] - likeness[0]) / temperature), 1e-30)
+            total += weights[at]
+    shares = np.empty(len(near), np.float32)
+    for at in range(len(near)):
+        shares[at] = weights[at] / total if total > 0 else weights[at]
+    return shares
+
+
+@njit(cache=True, nogil=True)
+def _drop_repeated(labels, total):
+    """Put -1 in place of every repetition; ``total`` is zero and stays so."""
+    for at in range(len(labels)):
+        if labels[at] >= 0:
+            if total[labels[at]] != 0:
+                labels[at] = -1
+            else:
+                total[labels[at]] = 1
+    for label in labels:
+        if label >= 0:
+            total[label] = 0
+
+
+@njit(cache=True, nogil=True)
+def _mix(linear, votes, vote_power, scores):
+    """The score of the first ranking stage, see :mod:`pysldl.ranking.linear`."""
+    best = np.float32(1e-30)
+    for vote in votes:
+        best = max(best, vote)
+    for at in range(len(linear)):
+        if linear[at] == -np.inf:
+            scores[at] = -np.inf
+            continue
+        belief = 1.0 / (1.0 + math.exp(-2.0 * np.float64(linear[at])))
+        share = max(np.float32(votes[at] / best), np.float32(1e-3))
+        scores[at] = belief * np.float64(share) ** vote_power
+
+
+@njit(cache=True, nogil=True)
+def _rescore(
+    labels, linear, votes, scores, counts, n_rescored, baseline, roots, feature, threshold, left, right, value
+):
+    """Put the scores of the second ranking stage in place of the first, see :mod:`pysldl.ranking.reranker`."""
+    n_best, tiny = min(n_rescored, len(labels)), np.float32(1e-30)
+    heap_score, heap_place = np.empty(n_best, np.float32), np.empty(n_best, np.int32)
+    size = 0
+    for at in range(len(labels)):
+        size = push(heap_score, heap_place, size, scores[at], np.int32(at))
+    kept, places = np.empty(n_best, np.float32), np.empty(n_best, np.int32)
+    pop_sorted(heap_score, heap_place, size, kept, places)
+    best_vote, total = np.float32(0.0), 0.0
+    for slot in range(n_best):
+        best_vote = max(best_vote, votes[places[slot]])
+        if labels[places[slot]] < 0:
+            kept[slot] = 0.0
+        total += np.float64(kept[slot])
+    x = np.empty(11, np.float32)
+    x[7], x[8], x[9], x[10] = kept[0], kept[1] if n_best > 1 else np.float32(0.0), total, best_vote
+    rescored, lowest, last = np.full(n_best, -np.inf, np.float32), 1.0, np.float32(1.0)
+    for slot in range(n_best):
+        place = places[slot]
+        if labels[place] < 0:
+            continue
+        x[0], x[1], x[2] = linear[place], votes[place], votes[place] / max(best_vote, tiny)
+        x[3], x[4], x[5], x[6] = counts[labels[place]], slot, kept[slot], kept[slot] / max(kept[0], tiny)
+        logit = 0.0
+        for root in roots:
+            node = root
+            while left[node] != node:
+                node = left[node] if x[feature[node]] <= threshold[node] else right[node]
+            logit += value[node]
+        probability = 1.0 / (1.0 + math.exp(-(baseline + logit)))
+        rescored[slot], lowest, last = probability, min(lowest, probability), min(last, kept[slot])
+    for at in range(len(scores)):
+        scores[at] = np.float64(np.float32(scores[at] / max(last, tiny))) * lowest
+    for slot in range(n_best):
+        scores[places[slot]] = rescored[slot]
