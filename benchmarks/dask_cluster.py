@@ -187,7 +187,7 @@ def killing(client: Any, after: float, chance: random.Random) -> Iterator[None]:
         yield
     finally:
         timer.join()
-        client.wait_for_workers(len(pids), timeout=60)
+        client.wait_for_workers(len(pids), timeout=BOUND)
 
 
 def write_zipf_parts(folder: Path, n_rows: int, n_labels: int, n_features: int, rows_per_part: int) -> None:
@@ -290,16 +290,20 @@ def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                 options = ("--model", model, "--preset", preset, "--overwrite")
                 noted.write_text(json.dumps(watched(["fit", str(folder / "parts"), *options, *cluster])))
             fit = json.loads(noted.read_text())
+            told = {"preset": preset, "rows": args.rows, "labels": fit["said"]["n_labels"]}
+            told |= {"worker_memory": args.worker_memory} | peaks_of("fit", fit)
+            yield told  # predictions take long
             out = str(folder / f"{preset}-predictions")
             predict = watched(["predict", model, str(folder / "parts"), "--out", out, *cluster])
-            told = {"preset": preset, "rows": args.rows, "labels": fit["said"]["n_labels"]}
-            told |= {"worker_memory": args.worker_memory, "predicted": predict["said"]["rows"]}
-            for name, work in (("fit", fit), ("predict", predict)):
-                told |= {f"{name}_{key}": work[key] for key in ("s", "cpu_s")}
-                told |= {f"{name}_{what}_client_mb": work["client"][what] for what in ("own", "resident")}
-                for number, peak in enumerate(work["workers"]):
-                    told |= {f"{name}_{what}_worker_{number}_mb": peak[what] for what in ("own", "resident")}
-            yield told
+            yield told | {"predicted": predict["said"]["rows"]} | peaks_of("predict", predict)
+
+
+def peaks_of(name: str, work: dict[str, Any]) -> dict[str, Any]:
+    """Times and peaks of a command as columns of a record."""
+    processes = {"client": work["client"]} | {f"worker_{n}": peak for n, peak in enumerate(work["workers"])}
+    return {f"{name}_{key}": work[key] for key in ("s", "cpu_s")} | {
+        f"{name}_{what}_{who}_mb": peak[what] for who, peak in processes.items() for what in ("own", "resident")
+    }
 
 
 def scaling(args: argparse.Namespace) -> Iterator[dict[str, Any]]:

@@ -79,6 +79,7 @@ def memory(found: Rows) -> str:
         ]
         for row in found.rows
         for work in ("fit", "predict")
+        if row.get(f"{work}_s") is not None
     ]
     header = ["preset", "rows", "labels", "work", "s", "processor s"]
     header += [f"{who}, {what}" for what in ("own MiB", "with files") for who in PROCESSES.values()]
