@@ -413,7 +413,7 @@ class LinearRanker(LightEstimator):
         width = self.n_candidates
         width += MOST_FREQUENT if self.n_frequent is None else self.n_frequent
         width += CENTROIDS_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
-        return 20 * n_samples * width + squared_hinge_memory(n_features)
+        return 26 * n_samples * width + squared_hinge_memory(n_features)
 
     def _fit_classifiers(
         self,
