@@ -110,3 +110,20 @@ def test_numbers_out_of_the_range_of_halves_stay_as_they_are():
         given = np.array(values, dtype=np.float32)
         np.testing.assert_array_equal(round_to_half(given), given)
     assert round_to_half(np.zeros(0, np.float32)).size == 0
+
+
+@pytest.mark.parametrize("at_once", [5, 6, 64])
+def test_parts_of_a_matrix_may_end_within_rows(monkeypatch, at_once):
+    monkeypatch.setattr("pysldl.persistence.packing.ENTRIES_AT_ONCE", at_once)
+    rng = np.random.default_rng(0)
+    rows = [np.sort(rng.choice(2**31 - 1, size, replace=False)) for size in (0, 3, 40, 0, 1, 25, 0)]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
+    indices = np.concatenate(rows).astype(np.int32)
+    halves = rng.integers(0, 9, len(indices)).astype(np.float32)
+    matrix = sparse.csr_array((halves, indices, indptr), shape=(len(rows), 2**31 - 1))
+    gaps, values = pack(matrix)
+    assert np.array_equal(unpack_indices(gaps, indptr, 2**31 - 1), indices)
+    assert values.dtype == np.float16 and np.array_equal(values, halves)
+    assert (
+        pack(sparse.csr_array((halves + np.float32(1e-5), indices, indptr), shape=matrix.shape))[1].dtype == np.float32
+    )

@@ -109,6 +109,8 @@ def unpacked(token: str, payload: Packed) -> Any:
     found = _unpacked.get(token)
     if found is None:
         _unpacked.clear()
+        for path in [path for path in _maps if not Path(path).exists()]:  # of models that are gone
+            del _maps[path], _places[path]
         found = _unpacked[token] = unpack(payload)
     return found
 
