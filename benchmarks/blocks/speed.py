@@ -370,6 +370,28 @@ SERVED = {
 }
 
 
+@from_record("peers_few_labels")
+def peers_few_labels(found: Rows) -> str:
+    """Accuracy, processor seconds and memory of `accurate` and the peers where labels are few; failures are left out."""
+    costs = {
+        "train_cpu_s": "train CPU s",
+        "predict_cpu_s": "predict CPU s",
+        "peak_mb": "peak MiB",
+        "model_mb": "model MiB",
+    }
+    rows = [
+        [
+            str(row["dataset"]),
+            "`accurate`" if row["system"] == "accurate" else str(row["system"]),
+            *(number(row[metric], 2) for metric in PEER_METRICS),
+            *(number(row[cost], 0 if cost == "peak_mb" else 2) for cost in costs),
+        ]
+        for row in found.rows
+        if row["train_cpu_s"] is not None
+    ]
+    return table(["set", "system", *PEER_METRICS, *costs.values()], rows, left=2)
+
+
 @from_record("reranker")
 def reranker(found: Rows) -> str:
     """Metrics and processor seconds of `accurate` with and without a second ranking stage."""

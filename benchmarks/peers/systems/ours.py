@@ -13,15 +13,17 @@ from stages import stages_watched
 
 __all__ = ["SYSTEM"]
 
-WARM_UP_ROWS = 500
+WARM_UP_ROWS, FEW_LABELS = 500, 20
 
 
 class Ours(System):
     """Warmed up on a few training rows, so that kernels are compiled before the clock of training starts."""
 
     def warm_up(self, task: Task) -> None:
-        rows = slice(0, WARM_UP_ROWS)
-        self._new(task).fit(task.X[rows], task.Y[rows]).predict_topk(task.X_test[rows], k=5)
+        X, Y = task.X[:WARM_UP_ROWS], task.Y[:WARM_UP_ROWS]
+        frequent = np.argsort(-np.asarray(Y.sum(axis=0)).ravel(), kind="stable")[:FEW_LABELS]
+        for some in (Y, Y[:, frequent]):  # with few rows a label, all labels take another way than with many
+            self._new(task).fit(X, some).predict_topk(task.X_test[:WARM_UP_ROWS], k=5)
 
     def prepare(self, task: Task) -> None:
         self._classifier = self._new(task)
