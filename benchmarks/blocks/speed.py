@@ -372,7 +372,7 @@ SERVED = {
 
 @from_record("peers_few_labels")
 def peers_few_labels(found: Rows) -> str:
-    """Accuracy, processor seconds and memory of `accurate` and the peers where labels are few; failures are left out."""
+    """Accuracy, processor seconds and memory of `accurate` and the peers where labels are few; no failures."""
     costs = {
         "train_cpu_s": "train CPU s",
         "predict_cpu_s": "predict CPU s",
