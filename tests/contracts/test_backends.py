@@ -14,20 +14,29 @@ from sklearn.exceptions import ConvergenceWarning
 
 import pysldl.backend.device
 from pysldl import SLDLClassifier
+from pysldl.backend.boosting import Examples, boosted_forests
 from pysldl.backend.candidate_scores import best_by_weights, score_candidates
 from pysldl.backend.conjugate_gradient import advance, column_dots, turn
 from pysldl.backend.device import use_device
 from pysldl.backend.exact import listed_products
-from pysldl.backend.inverted_index import best_terms, limit_postings, search_inverted_index, top_terms
+from pysldl.backend.inverted_index import (
+    best_terms,
+    limit_postings,
+    mean_rows,
+    postings_of,
+    search_by_terms,
+    search_inverted_index,
+    top_terms,
+)
 from pysldl.backend.js_divergence import log_mixture_volumes, mixture_pulls
-from pysldl.backend.label_problems import label_problems
+from pysldl.backend.label_problems import held_pairs, label_problems
 from pysldl.backend.nearest import largest, pair_distances, pair_products
 from pysldl.backend.ranking_hinge import ranking_hinge
 from pysldl.backend.row_adam import adam_update_rows
 from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
 from pysldl.backend.topk import top_k
-from pysldl.backend.voting import vote_top
+from pysldl.backend.voting import vote_by_terms, vote_top
 from pysldl.backend.walk import walk_step
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
@@ -267,6 +276,48 @@ def test_votes(compiled, world, m):
     np.testing.assert_array_equal(plain[1], other[1])
 
 
+@pytest.mark.parametrize("n_neighbors", [3, 60])
+def test_votes_of_the_nearest_rows(compiled, world, n_neighbors):
+    X, Y = world
+    postings, rows = postings_of(X, 8), np.arange(300)
+    limits = {"n_terms": 5, "max_postings": 100}
+    plain, other = compiled(lambda: search_by_terms(X, postings, n_neighbors, rows, **limits))
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_array_equal(plain[1], other[1])
+    votes = {"n_neighbors": n_neighbors, "temperature": 0.05, "is_held": rows % 7 == 0}
+    plain, other = compiled(lambda: vote_by_terms(X, postings, Y, 6, rows, **votes, **limits))
+    np.testing.assert_allclose(plain[1], other[1], rtol=1e-5)
+    for labels, same in ((plain[0], other[0]), (plain[2], other[2])):
+        assert (labels == same).mean() > 0.99  # a weight that is rounded otherwise may turn a tie
+
+
+@pytest.mark.parametrize("n_terms", [4, None])
+def test_postings(against_numpy, world, n_terms):
+    plain, other = against_numpy(lambda: postings_of(world[0], n_terms))
+    for part in ("indptr", "indices", "data"):
+        np.testing.assert_array_equal(getattr(plain, part), getattr(other, part))
+
+
+def test_means_of_labels(against_numpy, world):
+    plain, other = against_numpy(lambda: mean_rows(*world, 4))
+    np.testing.assert_allclose(plain.toarray(), other.toarray(), rtol=1e-6)
+
+
+def test_boosted_trees(compiled):
+    rng = np.random.default_rng(14)
+    sets = []
+    for n_rows in (900, 500, 60):
+        X = np.round(rng.normal(size=(n_rows, 3)), 1).astype(np.float32)
+        is_true = np.ones(n_rows, dtype=bool) if n_rows == 60 else X[:, 0] * X[:, 1] + rng.normal(size=n_rows) / 3 > 0
+        sets.append(Examples(X, is_true, rng.uniform(0.5, 2.0, n_rows)))
+    settings = {"n_trees": 5, "max_leaves": 6, "learning_rate": 0.1, "min_rows": 20}
+    plain, other = compiled(lambda: boosted_forests(sets, **settings))
+    for (trees, baseline), (same, beginning) in zip(plain, other, strict=True):
+        assert baseline == beginning and len(trees.roots) in (0, 5)
+        for part, counterpart in zip(trees, same, strict=True):
+            np.testing.assert_allclose(part, counterpart, rtol=1e-9)
+
+
 def test_scores_of_candidates(against_numpy, world):
     rng = np.random.default_rng(5)
     W = sparse.random_array((25, 80), density=0.3, random_state=rng, format="csr", dtype=np.float32)
@@ -282,6 +333,19 @@ def test_rows_of_labels(only_numba, world):
     np.testing.assert_array_equal(plain.late, other.late)
     np.testing.assert_array_equal(plain.indptr, other.indptr)
     np.testing.assert_array_equal(plain.rows, other.rows)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_pairs_that_wait(against_numpy, world, late):
+    candidates = np.random.default_rng(6).integers(-1, 25, (300, 6)).astype(np.int32)
+    later = candidates[::-1].copy() if late else None
+
+    def found():
+        problems = label_problems(candidates, world[1], everywhere=np.array([3], dtype=np.int32), late=later)
+        return [*problems[:2], *held_pairs(problems, 300, np.arange(0, 300, 7))]
+
+    for plain, other in zip(*against_numpy(found), strict=True):
+        np.testing.assert_array_equal(plain, other)
 
 
 # Regression and embedding

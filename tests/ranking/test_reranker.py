@@ -7,13 +7,13 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from pysldl import SLDLClassifier, load_model
+from pysldl.backend.boosting import boosted_trees
 from pysldl.backend.trees import sum_of_trees
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.exceptions import DataError
 from pysldl.persistence import load_predictor
 from pysldl.ranking import LinearRanker, TreeReranker
-from pysldl.ranking.boosting import boosted_trees
 from pysldl.ranking.candidates import Candidates, are_labels
 from pysldl.ranking.reranker import candidate_features
 

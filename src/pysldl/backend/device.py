@@ -10,9 +10,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from pysldl.exceptions import DataError, MissingDependencyError
 
-__all__ = ["current_device", "find_device", "is_tensor", "to_device", "to_host", "use_device"]
+__all__ = ["current_device", "device_copies", "find_device", "is_tensor", "to_device", "to_host", "use_device"]
 
 _chosen: ContextVar[Any] = ContextVar("device", default=None)
+_copies: ContextVar[dict[Any, Any] | None] = ContextVar("copies", default=None)
 
 
 def current_device() -> Any:
@@ -32,11 +33,18 @@ def use_device(device: str) -> Iterator[None]:
     ...     print(current_device())
     None
     """
-    token = _chosen.set(find_device(device))
+    token, copies = _chosen.set(find_device(device)), _copies.set({})
     try:
         yield
     finally:
         _chosen.reset(token)
+        _copies.reset(copies)
+
+
+def device_copies() -> dict[Any, Any]:
+    """What was copied to the device and stays there until the enclosing :func:`use_device` ends; else forgotten."""
+    found = _copies.get()
+    return {} if found is None else found
 
 
 def find_device(name: str) -> Any:

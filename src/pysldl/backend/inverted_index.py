@@ -5,14 +5,24 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices, primitive
+from pysldl.backend.half_precision import round_in_place
+from pysldl.backend.row_norms import l2_normalize
 from pysldl.backend.topk import top_k, top_k_or_zero
 
-__all__ = ["limit_postings", "search_by_terms", "search_inverted_index", "top_terms"]
+__all__ = [
+    "limit_postings",
+    "mean_rows",
+    "postings_of",
+    "search_by_terms",
+    "search_inverted_index",
+    "top_terms",
+    "transposed_terms",
+]
 
 ROWS_AT_ONCE = 1024
 
 
-@primitive(single_row="single_query", few_rows=True)
+@primitive(triton=True, single_row="single_query", few_rows=True)
 def search_by_terms(
     X: sparse.csr_array,
     postings: sparse.csr_array,
@@ -76,6 +86,26 @@ def search_inverted_index(
         similarity.data[out] = -np.inf
         rows[block], products[block] = top_k_or_zero(similarity, k)
     return rows, products
+
+
+@primitive(torch="arrays")
+def postings_of(X: sparse.csr_array, n_terms: int | None) -> sparse.csr_array:
+    """The ``n_terms`` heaviest terms of rows, or all, by term, (n_features, n_rows), rounded to half precision."""
+    postings = transposed_terms(X, n_terms)
+    round_in_place(postings.data)
+    return postings
+
+
+def transposed_terms(X: sparse.csr_array, n_terms: int | None) -> sparse.csr_array:
+    """:func:`postings_of` before they are rounded."""
+    rows = X if n_terms is None else top_terms(X, n_terms)
+    return as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
+
+
+@primitive(torch="arrays")
+def mean_rows(X: sparse.csr_array, Y: sparse.csr_array, n_terms: int) -> sparse.csr_array:
+    """The sum of every label's rows, cut to their heaviest terms, scaled to length 1, (n_labels, n_features)."""
+    return l2_normalize(sparse.csr_array(Y.T.astype(np.float32) @ top_terms(X, n_terms)))
 
 
 def top_terms(X: sparse.csr_array, n_terms: int) -> sparse.csr_array:

@@ -42,6 +42,7 @@ class HeldPairs(NamedTuple):
         return np.searchsorted(keys, labels.astype(np.int64) * n + rows)
 
 
+@primitive(torch="arrays")
 def held_pairs(problems: LabelProblems, n_samples: int, held_out: NDArray[np.integer] | None = None) -> HeldPairs:
     """Those of the labels' rows that wait: none where ``held_out`` is None."""
     if held_out is None:

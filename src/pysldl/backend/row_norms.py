@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
+from pysldl.backend.dispatch import primitive
 from pysldl.backend.workspace import current_workspace, row_parts
 
 __all__ = ["as_float32_rows", "dense_rows", "l2_normalize", "l2_normalize_in_parts", "row_norms", "unit_vectors"]
@@ -96,15 +97,21 @@ def l2_normalize(X: Any) -> Any:
 def l2_normalize_in_parts(X: sparse.csr_array) -> sparse.csr_array:
     """:func:`l2_normalize` of sparse rows in the workspace of the fit, which may be a cluster."""
     workspace, parts = current_workspace(), row_parts(X.shape[0], ROWS_A_PART)
-    if all(workspace.map("scaling", _has_unit_rows, parts, X)):
+    if has_unit_rows(X) if workspace.n_shards == 1 else all(workspace.map("scaling", _part_has_unit_rows, parts, X)):
         return X
     data = workspace.empty(X.nnz, X.dtype)
     workspace.map("scaling", _put_unit_rows, parts, X, data)
     return sparse.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
-def _has_unit_rows(part: slice, X: sparse.csr_array) -> bool:
-    return not _not_unit(row_norms(X[part])).any()
+@primitive(torch="arrays")
+def has_unit_rows(X: sparse.csr_array) -> bool:
+    """Whether all rows that are not zero have length 1, to seven digits."""
+    return not _not_unit(row_norms(X)).any()
+
+
+def _part_has_unit_rows(part: slice, X: sparse.csr_array) -> bool:
+    return has_unit_rows(X[part])
 
 
 def _put_unit_rows(part: slice, X: sparse.csr_array, data: NDArray[Any]) -> None:

@@ -115,8 +115,9 @@ def fit_squared_hinge(
     After the first pass, a row that is right and has no say is left out until the others have converged; the pass that
     ends the descent looks at all rows.
     """
+    is_canonical = X.has_canonical_format  # asked before the copy, which would have to look again
     X = as_int32_indices(sparse.csr_array(X))  # one form of the arrays, so that the loop is compiled once
-    if not X.has_canonical_format:  # the NumPy form writes to every feature of a row once
+    if not is_canonical:  # the NumPy form writes to every feature of a row once
         X = X.copy()
         X.sum_duplicates()
     if positive_weight is None:

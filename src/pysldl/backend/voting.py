@@ -5,11 +5,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.dispatch import primitive
+from pysldl.backend.inverted_index import search_by_terms
 from pysldl.backend.topk import top_k_or_zero
 
-__all__ = ["vote_top"]
+__all__ = ["vote_by_terms", "vote_top", "vote_weights", "votes_apart"]
 
 ROWS_AT_ONCE = 4096
+FAINTEST = 1e-30
 
 
 @primitive(numba=True, triton=True, single_row="single_query", few_rows=True)
@@ -45,3 +47,66 @@ def vote_top(
         )
         labels[block], votes[block] = top_k_or_zero(ballots @ Y, m)
     return labels, votes
+
+
+@primitive(triton=True)
+def vote_by_terms(
+    X: sparse.csr_array,
+    postings: sparse.csr_array,
+    Y: sparse.csr_array,
+    m: int,
+    exclude: NDArray[np.integer],
+    *,
+    n_neighbors: int,
+    temperature: float,
+    is_held: NDArray[np.bool_],
+    n_terms: int,
+    max_postings: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
+    """:func:`votes_apart` of the neighbors that :func:`search_by_terms` finds."""
+    limits = {"n_terms": n_terms, "max_postings": max_postings}
+    return votes_apart(*search_by_terms(X, postings, n_neighbors, exclude, **limits), temperature, Y, m, is_held)
+
+
+def votes_apart(
+    neighbors: NDArray[np.int32],
+    similarities: NDArray[np.float32],
+    temperature: float,
+    Y: sparse.csr_array,
+    m: int,
+    is_held: NDArray[np.bool_],
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
+    """:func:`vote_top` of the neighbors that are not held out, and the labels of :func:`vote_top` of all.
+
+    Parameters
+    ----------
+    neighbors, similarities, temperature
+        As in :func:`vote_weights`.
+    Y, m
+        As in :func:`vote_top`.
+    is_held : ndarray of shape (n_samples,), bool
+    """
+    others = np.where(is_held[neighbors], np.int32(-1), neighbors)  # what -1 picks is -1 in any case
+    labels, votes = vote_top(others, vote_weights(others, similarities, temperature), Y, m)
+    return labels, votes, vote_top(neighbors, vote_weights(neighbors, similarities, temperature), Y, m)[0]
+
+
+def vote_weights(
+    neighbors: NDArray[np.int32], similarities: NDArray[np.float32], temperature: float
+) -> NDArray[np.float32]:
+    """Weights ``exp((s - s_max) / temperature)``, scaled to sum to 1 in every row; 0 where there is no neighbor.
+
+    Parameters
+    ----------
+    neighbors, similarities : ndarrays of shape (n_rows, k)
+        Best first; -1 for none.
+    """
+    if similarities.shape[1] == 0:
+        return similarities
+    # In double precision: a single-precision exponential differs from processor to processor.
+    weights = np.exp((similarities - similarities[:, :1]).astype(np.float64) / temperature)
+    np.maximum(weights, FAINTEST, out=weights)  # a neighbor that is there has a vote
+    weights[neighbors < 0] = 0.0
+    totals = weights.sum(axis=1, keepdims=True)
+    np.divide(weights, totals, out=weights, where=totals > 0)
+    return np.asarray(weights, dtype=np.float32)

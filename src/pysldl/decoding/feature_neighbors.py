@@ -157,6 +157,20 @@ class FeatureNeighborDecoder(SimilarityDecoder):
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         return 0  # the transposed features, which the classifier counts with its input
 
+    def candidates_apart(
+        self,
+        Z_left_out: Any,
+        rows: NDArray[np.integer],
+        Z: Any,
+        Y: sparse.csr_array,
+        m: int,
+        is_held: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
+        if not isinstance(self.index_, InvertedIndex):
+            return super().candidates_apart(Z_left_out, rows, Z, Y, m, is_held)
+        votes = {"n_neighbors": self.n_neighbors_, "temperature": self.temperature_}
+        return self.index_.votes_apart(Z_left_out, self.Y_, m, exclude=rows, is_held=is_held, **votes)  # type: ignore[arg-type]
+
     def _search(self, Z: Any, exclude: NDArray[np.integer] | None, k: int) -> Found:
         if isinstance(self.index_, InvertedIndex):
             return self.index_.nearest(Z, k, exclude=exclude)

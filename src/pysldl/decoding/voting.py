@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.voting import vote_top
+from pysldl.backend.voting import vote_top, vote_weights, votes_apart
 from pysldl.decoding.base import Decoder, NeighborVote, with_prior
 from pysldl.metrics import evaluate
 
@@ -22,14 +22,12 @@ __all__ = [
     "mask_unmatched",
     "quality",
     "vote_shares",
-    "vote_weights",
 ]
 
 # What is tried where nothing is asked for; the first is left only for something clearly better.
 TEMPERATURES = (0.05, 0.03, 0.08, 0.02, 0.15, 0.3)
 NEIGHBORS = (30, 50, 20, 10, 100)
 CLEARLY = 0.01
-FAINTEST = 1e-30
 EQUAL = 1e-9  # qualities that are closer differ by rounding
 
 T = TypeVar("T")
@@ -76,9 +74,7 @@ class SimilarityDecoder(Decoder):
         is_held: NDArray[np.bool_],
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
         found = self._search(Z_left_out, rows, max(self.n_neighbors_, self.candidate_neighbors))
-        others = np.where(is_held[found[0]], np.int32(-1), found[0])  # what -1 picks is -1 in any case
-        labels, votes = self._vote_top((others, found[1]), m)
-        return labels, votes, self._vote_top(found, m)[0]
+        return votes_apart(*found, self.temperature_, self.Y_, m, is_held)
 
     def scores(self, Z: Any) -> sparse.csr_array:
         return vote_shares(self._search(Z, None, self.n_neighbors_), self.temperature_, self.Y_, self.prior_)
@@ -101,27 +97,6 @@ class SimilarityDecoder(Decoder):
         total = float(contributions.sum()) if (neighbors >= 0).any() else float(self.prior_[0, label])
         share = contributions[voted] / total if total > 0 else contributions[voted]
         return total, votes, neighbors[voted], share
-
-
-def vote_weights(
-    neighbors: NDArray[np.int32], similarities: NDArray[np.float32], temperature: float
-) -> NDArray[np.float32]:
-    """Weights ``exp((s - s_max) / temperature)``, scaled to sum to 1 in every row; 0 where there is no neighbor.
-
-    Parameters
-    ----------
-    neighbors, similarities : ndarrays of shape (n_rows, k)
-        Best first; -1 for none.
-    """
-    if similarities.shape[1] == 0:
-        return similarities
-    # In double precision: a single-precision exponential differs from processor to processor.
-    weights = np.exp((similarities - similarities[:, :1]).astype(np.float64) / temperature)
-    np.maximum(weights, FAINTEST, out=weights)  # a neighbor that is there has a vote
-    weights[neighbors < 0] = 0.0
-    totals = weights.sum(axis=1, keepdims=True)
-    np.divide(weights, totals, out=weights, where=totals > 0)
-    return np.asarray(weights, dtype=np.float32)
 
 
 def argbest(options: Sequence[T], quality_of: Callable[[T], float]) -> T:

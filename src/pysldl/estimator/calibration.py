@@ -96,7 +96,7 @@ class ScoreCalibration(LightEstimator):
 
 def _best_threshold(score: NDArray[np.float64], hit: NDArray[np.float64], n_relevant: int) -> float:
     """Threshold with the best micro-F1; halfway to the next lower score."""
-    order = np.argsort(-score, kind="stable")
+    order = np.argsort(-score)
     score, hits = score[order], np.cumsum(hit[order])
     f1 = 2.0 * hits / (np.arange(1, len(hits) + 1) + max(n_relevant, 1))
     last_of_ties = np.append(score[1:] < score[:-1], True)

@@ -20,7 +20,7 @@ from pysldl._utils.available_if import available_if
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, reporting
-from pysldl.backend.device import use_device
+from pysldl.backend.device import current_device, use_device
 from pysldl.backend.row_norms import l2_normalize_in_parts
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.backend.topk import top_k
@@ -371,7 +371,9 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         if of_held is None:
             left_out = codes if Z is None else self._left_out_codes(codes, Z, np.arange(X.shape[0]))
             rows = np.sort(held) if everywhere else None
-            parts = row_parts(shape[0] if rows is None else len(rows), self._rows_at_once())
+            on_device = current_device() is not None and self.decoder_.scores_are_sparse and workspace.n_shards == 1
+            at_once = shape[0] if on_device else self._rows_at_once()  # a device cuts them itself
+            parts = row_parts(shape[0] if rows is None else len(rows), at_once)
             is_held = np.zeros(shape[0], dtype=np.bool_)
             is_held[held] = True
             late = None if everywhere else workspace.empty(shape, np.int32)
@@ -607,7 +609,7 @@ def _put_candidates(
     """Find the candidates of some training rows, or of some of the ``chosen`` ones, while they are left out."""
     labels, votes, late = found
     rows = np.arange(part.start, part.stop) if chosen is None else chosen[part]
-    own = left_out[part if chosen is None else rows]
+    own = left_out if len(rows) == Y.shape[0] else left_out[part if chosen is None else rows]
     labels[rows], votes[rows], offered = decoder.candidates_apart(own, rows, codes, Y, labels.shape[1], is_held)
     if late is not None:
         late[rows] = offered

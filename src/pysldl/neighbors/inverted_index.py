@@ -10,9 +10,10 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
-from pysldl.backend.half_precision import fits_half, round_in_place, round_to_half
-from pysldl.backend.inverted_index import search_by_terms, top_terms
+from pysldl.backend.half_precision import fits_half, round_to_half
+from pysldl.backend.inverted_index import postings_of, search_by_terms, transposed_terms
 from pysldl.backend.row_norms import as_float32_rows
+from pysldl.backend.voting import vote_by_terms
 from pysldl.backend.workspace import Workspace, current_workspace, row_parts
 
 __all__ = ["MAX_POSTINGS", "InvertedIndex"]
@@ -97,24 +98,34 @@ class InvertedIndex(LightEstimator):
         limits = {"n_terms": self.n_terms, "max_postings": self.max_postings}
         return search_by_terms(as_float32_rows(X), self.postings_, k, exclude, **limits)
 
-    def _postings_of(self, X: Any) -> sparse.csr_array:
-        postings = self._transposed(X)
-        round_in_place(postings.data)
-        return postings
+    def votes_apart(
+        self,
+        X: Any,
+        Y: sparse.csr_array,
+        m: int,
+        *,
+        exclude: NDArray[np.integer],
+        n_neighbors: int,
+        temperature: float,
+        is_held: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
+        """Labels by the votes of the nearest rows, whose labels are ``Y``: :func:`~pysldl.backend.voting.votes_apart`.
 
-    def _transposed(self, X: Any) -> sparse.csr_array:
-        """The heaviest terms of rows, by term."""
-        rows = as_float32_rows(X)
-        if self.index_terms is not None:
-            rows = top_terms(rows, self.index_terms)
-        return as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
+        On a GPU the neighbors do not leave it.
+        """
+        limits = {"n_terms": self.n_terms, "max_postings": self.max_postings}
+        votes = {"n_neighbors": n_neighbors, "temperature": temperature, "is_held": is_held}
+        return vote_by_terms(as_float32_rows(X), self.postings_, Y, m, exclude, **votes, **limits)  # type: ignore[arg-type]
+
+    def _postings_of(self, X: Any) -> sparse.csr_array:
+        return postings_of(as_float32_rows(X), self.index_terms)
 
 
 def _made_postings(
     part: Any, index: InvertedIndex, rows_of: Callable[..., sparse.csr_array], *shared: Any
 ) -> sparse.csr_array:
     """Some rows, indexed on their own; whether all values can be rounded is known when all rows are."""
-    return index._transposed(rows_of(part, *shared))
+    return transposed_terms(as_float32_rows(rows_of(part, *shared)), index.index_terms)
 
 
 def _all_postings(

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
-from pysldl.backend.inverted_index import top_terms
+from pysldl.backend.inverted_index import mean_rows, top_terms
 from pysldl.backend.label_shards import label_shards
 from pysldl.backend.row_norms import l2_normalize
 from pysldl.backend.workspace import current_workspace, row_parts
@@ -98,8 +98,7 @@ class LabelCentroids(LightEstimator):
         return found
 
     def _index_of(self, X: sparse.csr_array, Y: sparse.sparray) -> InvertedIndex:
-        sums = sparse.csr_array(Y.T.astype(np.float32) @ top_terms(X, self.n_terms))
-        return self._empty_index().fit(l2_normalize(sums))
+        return self._empty_index().fit(mean_rows(X, sparse.csr_array(Y), self.n_terms))
 
     def _empty_index(self) -> InvertedIndex:
         return InvertedIndex(self.n_terms, index_terms=self.label_terms)

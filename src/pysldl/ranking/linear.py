@@ -251,13 +251,15 @@ class LinearRanker(LightEstimator):
         """
         if self._labels_are_few(Y) or readout or self.n_frequent is not None or self.n_centroid_candidates:
             return self._labels_are_few(Y)
-        n_samples, n_labels = Y.shape[0], len(np.unique(Y.indices))
+        n_samples, n_labels = Y.shape[0], int(np.count_nonzero(np.bincount(Y.indices)))
         # The sample may have twice as many pairs of a row and a label as candidates of all rows would be.
         cheap = SAMPLED_ROWS * n_labels <= 2 * n_samples * self.n_candidates
         return bool(cheap and n_samples * n_labels <= MOST_SCORES)
 
     def _labels_are_few(self, Y: sparse.csr_array) -> bool:
-        return self.n_frequent is None and len(np.unique(Y.indices)) <= min(self.n_candidates, FEW_LABELS)
+        return self.n_frequent is None and int(np.count_nonzero(np.bincount(Y.indices))) <= min(
+            self.n_candidates, FEW_LABELS
+        )
 
     def _rows_of_all_labels(
         self, X: sparse.csr_array, Y: sparse.csr_array, held: NDArray[np.integer], rng: np.random.RandomState

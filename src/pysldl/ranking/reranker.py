@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
-from pysldl.backend.threads import parallel_map
+from pysldl.backend.boosting import Examples, boosted_forests
 from pysldl.backend.trees import NO_TREES, Trees, sum_of_trees
 from pysldl.metrics import evaluate, inverse_propensity_from_counts
-from pysldl.ranking.boosting import boosted_trees
 from pysldl.ranking.candidates import Candidates, are_labels, best_labels
 
 __all__ = ["TreeReranker"]
@@ -138,11 +137,13 @@ class TreeReranker(LightEstimator):
         n_folds = FOLDS_OF_MANY if len(X) >= MANY_ROWS else FOLDS_OF_FEW
         fold = np.arange(len(X)) % n_folds
 
-        def train(learn: NDArray[np.bool_]) -> tuple[Trees, float]:
-            return self._train(X[learn], is_true[learn], weights[learn], usable[learn])
+        def examples(learn: NDArray[np.bool_]) -> Examples:
+            learn = learn[:, None] & usable
+            return Examples(X[learn], is_true[learn], weights[learn])
 
         # The trees of all rows are grown beside the others: they are seldom given up.
-        *of_others, of_all = parallel_map(train, [*(fold != number for number in range(n_folds)), fold >= 0])
+        learners = [*(fold != number for number in range(n_folds)), fold >= 0]
+        *of_others, of_all = self._train([examples(learn) for learn in learners])
         crossed = np.full(candidates.scores.shape, -np.inf, dtype=np.float32)
         for number, trees in enumerate(of_others):
             self._set_trees(*trees)
@@ -196,17 +197,9 @@ class TreeReranker(LightEstimator):
         self.roots_, self.feature_, self.threshold_, self.left_, self.right_, self.value_, self.depth_ = trees
         self.baseline_ = baseline
 
-    def _train(
-        self,
-        X: NDArray[np.float32],
-        is_true: NDArray[np.bool_],
-        weights: NDArray[np.float64],
-        usable: NDArray[np.bool_],
-    ) -> tuple[Trees, float]:
-        return boosted_trees(
-            X[usable],
-            is_true[usable],
-            weights[usable],
+    def _train(self, sets: list[Examples]) -> list[tuple[Trees, float]]:
+        return boosted_forests(
+            sets,
             n_trees=self.n_trees,
             max_leaves=self.max_leaves,
             learning_rate=self.learning_rate,

@@ -7,18 +7,22 @@ from weakref import finalize
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.backend.device import current_device
+from pysldl.backend.device import current_device, device_copies
 
 __all__ = [
     "DeviceCSR",
     "as_csr",
     "as_tensor",
     "csr_on_device",
+    "kept_tensor",
+    "memory_of",
     "ranges",
+    "remember",
+    "row_squares",
     "segment_sums",
     "torch_type",
 ]
@@ -48,7 +52,33 @@ def as_tensor(array: Any, dtype: torch.dtype | None = None) -> Tensor:
         if not array.flags.writeable:  # torch warns of memory that it could change, such as that of a loaded model
             array = array.copy()
         array = torch.from_numpy(array)
+    if dtype is not None and dtype.itemsize > array.dtype.itemsize:
+        array = array.to(device=current_device())  # widened there, so that less is moved
     return array.to(device=current_device(), dtype=dtype)
+
+
+def kept_tensor(array: NDArray[Any], dtype: torch.dtype | None = None) -> Tensor:
+    """As :func:`as_tensor`; the tensor stays for whoever asks next, until the block of ``use_device`` ends.
+
+    For arrays that several primitives are given and that nobody changes.
+    """
+    copies, key = device_copies(), (*memory_of(array), dtype)
+    if key not in copies:
+        copies[key] = array, as_tensor(array, dtype)  # with the array: its memory may else come to hold another one
+    return copies[key][1]
+
+
+def memory_of(array: NDArray[Any]) -> tuple[Any, ...]:
+    """What tells an array from others: a matrix that is wrapped again has new arrays over the same memory."""
+    return array.ctypes.data, array.shape, array.strides, array.dtype
+
+
+def remember(tensor: Tensor) -> NDArray[Any]:
+    """The tensor as an array, for which :func:`kept_tensor` finds it again."""
+    array: NDArray[Any] = tensor.cpu().numpy()
+    for dtype in (None, tensor.dtype):
+        device_copies()[*memory_of(array), dtype] = array, tensor
+    return array
 
 
 def as_csr(matrix: Any, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -66,17 +96,30 @@ def as_csr(matrix: Any, dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def csr_on_device(matrix: Any, *, keep: bool = False) -> DeviceCSR:
-    """The arrays of a CSR matrix on the device; ``keep`` leaves them there as long as the matrix lives."""
+    """The arrays of a CSR matrix on the device until the block of ``use_device`` ends.
+
+    ``keep`` leaves them there as long as the matrix lives: for what a model asks for at every prediction.
+    """
     key = (id(matrix), current_device())
     with _lock:
         if key in _kept:
             return _kept[key]
-        columns, values = as_tensor(matrix.indices, torch.int32), as_tensor(matrix.data, torch.float32)
-        arrays = DeviceCSR(as_tensor(matrix.indptr, torch.int64), columns, values)
+        columns, values = kept_tensor(matrix.indices, torch.int32), kept_tensor(matrix.data, torch.float32)
+        arrays = DeviceCSR(kept_tensor(matrix.indptr, torch.int64), columns, values)
         if keep:
             _kept[key] = arrays
             finalize(matrix, _kept.pop, key, None)
         return arrays
+
+
+def row_squares(matrix: Any) -> Tensor:
+    """The squared length of every row of a CSR matrix, added up in double precision; kept like its arrays."""
+    copies, key = device_copies(), (*memory_of(matrix.data), "squares")
+    if key not in copies:
+        values = kept_tensor(matrix.data, torch.float32).double()
+        lengths = torch.diff(kept_tensor(matrix.indptr, torch.int64))
+        copies[key] = matrix.data, segment_sums(values * values, lengths).float()
+    return copies[key][1]
 
 
 def ranges(starts: Tensor, lengths: Tensor) -> Tensor:

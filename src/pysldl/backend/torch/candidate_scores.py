@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pysldl.backend.torch.arrays import as_csr, as_tensor, ranges, segment_sums
+from pysldl.backend.torch.arrays import as_csr, as_tensor, csr_on_device, ranges, segment_sums
 
 __all__ = ["score_candidates"]
 
@@ -14,8 +14,7 @@ VALUES_AT_ONCE = 1 << 26
 
 
 def score_candidates(X: Any, labels: NDArray[np.integer], W: Any, bias: NDArray[np.float32]) -> NDArray[np.float32]:
-    starts, columns = as_tensor(W.indptr, torch.int64), as_tensor(W.indices, torch.int64)
-    values, biases = as_tensor(W.data, torch.float32), as_tensor(bias, torch.float32)
+    (starts, columns, values), biases = csr_on_device(W, keep=True), as_tensor(bias, torch.float32)
     scores = np.full(labels.shape, -np.inf, dtype=np.float32)
     block = max(1, VALUES_AT_ONCE // max(X.shape[1], labels.shape[1] * max(1, W.nnz // max(W.shape[0], 1))))
     for start in range(0, len(labels), block):

@@ -4,9 +4,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pysldl.backend.torch.arrays import as_tensor
+from pysldl.backend.label_problems import HeldPairs, LabelProblems
+from pysldl.backend.torch.arrays import as_tensor, kept_tensor, remember
 
-__all__ = ["group_rows_by_label"]
+__all__ = ["group_rows_by_label", "held_pairs"]
 
 
 def group_rows_by_label(
@@ -39,4 +40,20 @@ def group_rows_by_label(
     counts = torch.bincount(pair // n_rows, minlength=n_labels)
     signed = torch.where(keys & 3 == 0, found, ~found)
     ends = torch.nn.functional.pad(torch.cumsum(counts, 0), (1, 0))
-    return ends.cpu().numpy(), signed.cpu().numpy(), (keys & 3 == 2).cpu().numpy()
+    return remember(ends), remember(signed), remember(keys & 3 == 2)
+
+
+def held_pairs(problems: LabelProblems, n_samples: int, held_out: NDArray[np.integer] | None = None) -> HeldPairs:
+    if held_out is None:
+        nobody = np.zeros(len(problems.rows), dtype=np.bool_)
+        return HeldPairs(nobody, np.zeros_like(problems.indptr), np.zeros(0, dtype=np.int32), n_samples)
+    is_held = np.zeros(n_samples, dtype=np.bool_)
+    is_held[held_out] = True
+    signed = kept_tensor(problems.rows, torch.int32)
+    rows = torch.where(signed >= 0, signed, ~signed)
+    waits = as_tensor(is_held)[rows]
+    if problems.late is not None:
+        waits |= kept_tensor(problems.late)
+    places = torch.nonzero(waits).ravel()
+    indptr = torch.searchsorted(places, kept_tensor(problems.indptr, torch.int64))
+    return HeldPairs(remember(waits), remember(indptr), remember(rows[places]), n_samples)

@@ -10,27 +10,60 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pysldl.backend.torch.arrays import DeviceCSR, as_tensor, csr_on_device
-from pysldl.backend.torch.selection import BLOCK_BYTES, Found, concatenate_found, largest_nonnegative, pad_found
+from pysldl.backend.torch.inverted_index import heaviest_terms, padded_terms
+from pysldl.backend.torch.selection import BLOCK_BYTES, Found
+from pysldl.backend.triton.selection import largest_positive
 
-__all__ = ["search_inverted_index", "sparse_products"]
+__all__ = ["nearest_by_terms", "search_by_terms", "search_inverted_index", "sparse_products"]
 
 BLOCK = 512
 
 
 def search_inverted_index(queries: Any, postings: Any, k: int, exclude: NDArray[np.integer] | None = None) -> Found:
-    n_rows = postings.shape[1]
-    asked, indexed = csr_on_device(queries), csr_on_device(postings, keep=True)
+    rows, products = _nearest(csr_on_device(queries), queries.shape[0], postings, k, exclude)
+    return rows.cpu().numpy(), products.cpu().numpy()
+
+
+def search_by_terms(
+    X: Any, postings: Any, k: int, exclude: NDArray[np.integer] | None = None, *, n_terms: int, max_postings: int
+) -> Found:
+    rows, products = nearest_by_terms(X, postings, k, exclude, n_terms, max_postings)
+    return rows.cpu().numpy(), products.cpu().numpy()
+
+
+def nearest_by_terms(
+    X: Any, postings: Any, k: int, exclude: NDArray[np.integer] | None, n_terms: int, max_postings: int
+) -> tuple[Tensor, Tensor]:
+    """:func:`search_by_terms`, whose answer stays on the device."""
+    n_of_term = torch.diff(csr_on_device(postings, keep=True).indptr)
+    columns, values = padded_terms(heaviest_terms(X, n_terms), X.shape[0], n_terms)
+    counts = n_of_term[columns.clamp_min(0)]
+    # The rarest first, of equals the lower column; what is missing comes last.
+    keys = torch.where(columns >= 0, (counts << 32) | columns, torch.iinfo(torch.int64).max)
+    keys, order = torch.sort(keys, dim=1)
+    kept = torch.cumsum(torch.where(columns >= 0, counts, 0).gather(1, order), dim=1) <= max_postings
+    kept[:, 0] = True
+    kept &= columns.gather(1, order) >= 0
+    indptr = torch.nn.functional.pad(torch.cumsum(kept.sum(dim=1), 0), (1, 0))
+    queries = DeviceCSR(indptr, (keys[kept] & 0xFFFFFFFF).to(torch.int32), values.gather(1, order)[kept])
+    return _nearest(queries, X.shape[0], postings, k, exclude)
+
+
+def _nearest(
+    queries: DeviceCSR, n_queries: int, postings: Any, k: int, exclude: NDArray[np.integer] | None
+) -> tuple[Tensor, Tensor]:
+    n_rows, indexed = postings.shape[1], csr_on_device(postings, keep=True)
     own = None if exclude is None else as_tensor(np.asarray(exclude), torch.int64)
-    width = min(k, n_rows)
+    rows = torch.empty((n_queries, k), dtype=torch.int32, device=indexed.values.device)
+    products = torch.empty((n_queries, k), device=indexed.values.device)
     n_block = max(1, BLOCK_BYTES // (4 * n_rows))
-    found = []
-    for start in range(0, queries.shape[0], n_block):
-        stop = min(start + n_block, queries.shape[0])
-        similarity = sparse_products(asked, indexed, start, stop, n_rows)
+    for start in range(0, n_queries, n_block):
+        stop = min(start + n_block, n_queries)
+        similarity = sparse_products(queries, indexed, start, stop, n_rows)
         if own is not None:
             similarity.scatter_(1, own[start:stop, None], 0.0)
-        found.append(largest_nonnegative(similarity.clamp_min_(0.0), width))
-    return pad_found(concatenate_found(found, width), k)
+        rows[start:stop], products[start:stop] = largest_positive(similarity, k)
+    return rows, products
 
 
 def sparse_products(left: DeviceCSR, right: DeviceCSR, start: int, stop: int, n_columns: int) -> Tensor:

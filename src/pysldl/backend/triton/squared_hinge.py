@@ -1,4 +1,9 @@
-"""The ranker's classifiers on a GPU: dual coordinate descent, one label after the other in every program."""
+"""The ranker's classifiers on a GPU: dual coordinate descent, one label after the other in every program.
+
+Visits to rows follow one after the other, and the label with the most rows takes the longest: it decides when all are
+done. So rows are visited only where a pass over all of them, which looks at many at once, finds that they have a say
+or should have one.
+"""
 
 import numpy as np
 import torch
@@ -9,8 +14,8 @@ from scipy import sparse
 from torch import Tensor
 
 from pysldl.backend.label_problems import HeldPairs, LabelProblems
-from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, largest_first, squared_norms
-from pysldl.backend.torch.arrays import as_tensor
+from pysldl.backend.squared_hinge import BEFORE_HELD, BIAS_CENTER, BIAS_FREEDOM, largest_first
+from pysldl.backend.torch.arrays import as_tensor, csr_on_device, kept_tensor, row_squares
 
 __all__ = ["solve_squared_hinge"]
 
@@ -18,6 +23,8 @@ PROGRAMS_PER_PROCESSOR = 8
 SHARE_OF_MEMORY = 8
 FIRST_ROOM = 1 << 25
 LONGEST_BLOCK = 1024
+ROWS_AT_ONCE, TERMS_AT_ONCE = 64, 32  # of a pass that only looks
+FIRST_ROWS = 1024  # that a label begins with, at least, where it has so many
 # Rows are visited in steps of a prime modulo their number. Above 2^30 it shares no divisor with that number, so that
 # each row comes once.
 PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 1073741857, 1073741891, 1073741909)
@@ -66,19 +73,18 @@ class _Kernel:
     ) -> None:
         n_labels = len(problems.indptr) - 1
         self.n_features = X.shape[1]
-        extents = torch.int32 if X.nnz < 2**31 else torch.int64
-        self.X = (as_tensor(X.indptr, extents), as_tensor(X.indices, torch.int32), as_tensor(X.data, torch.float32))
-        self.norms = as_tensor(squared_norms(X), torch.float32)
-        self.indptr, self.rows = as_tensor(problems.indptr, torch.int64), as_tensor(problems.rows, torch.int32)
-        self.waits = as_tensor(held.waits.view(np.int8))
-        self.held = as_tensor(held.indptr, torch.int64), as_tensor(held.rows, torch.int32)
+        self.X = csr_on_device(X)
+        self.norms = row_squares(X)
+        self.indptr, self.rows = kept_tensor(problems.indptr, torch.int64), kept_tensor(problems.rows, torch.int32)
+        self.waits = kept_tensor(held.waits).view(torch.int8)
+        self.held = kept_tensor(held.indptr, torch.int64), kept_tensor(held.rows, torch.int32)
         self.held_scores = torch.zeros(len(held.rows), device=self.norms.device)
         self.positive_cost = C * as_tensor(positive_weight, torch.float32)
         self.limits = (float(C), float(tol), float(min_weight), int(max_epochs))
         self.bias = torch.full((n_labels,), -1.0, device=self.norms.device)
         self.converged = torch.ones(n_labels, dtype=torch.int32, device=self.norms.device)
-        longest = int(np.diff(X.indptr).max(initial=1))
-        self.block = min(triton.next_power_of_2(max(longest, 32)), LONGEST_BLOCK)
+        most = 3 * X.nnz // max(2 * X.shape[0], 1)  # as long as most rows are
+        self.block = min(triton.next_power_of_2(max(most, 32)), LONGEST_BLOCK)
 
     def run(self, labels: Tensor, room: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Labels, columns and values of the weights found, and the labels whose weights had no room."""
@@ -98,8 +104,8 @@ class _Kernel:
             labels, len(labels), *self.X, self.norms, self.indptr, self.rows, self.waits, *self.held,
             self.held_scores, self.positive_cost, w, alpha, active,
             torch.tensor(PRIMES, dtype=torch.int64, device=device), cursors, *out, value, room, left, self.bias,
-            self.converged, self.n_features, C, tol, min_weight, max_epochs, BIAS_CENTER, BIAS_FREEDOM,
-            len(PRIMES), self.block, num_warps=4,
+            self.converged, self.n_features, C, tol, BEFORE_HELD * tol, min_weight, max_epochs, BIAS_CENTER,
+            BIAS_FREEDOM, FIRST_ROWS, len(PRIMES), self.block, ROWS_AT_ONCE, TERMS_AT_ONCE, num_warps=4,
         )  # fmt: skip
         used = min(int(cursors[1]), room)
         # A label that did not fit left a gap behind, which says so.
@@ -112,8 +118,8 @@ def _descend(
     labels, n_labels, xp, xi, xd, norms, indptr, rows, waits, held_at, held_rows,
     held_scores, positive_cost, w, alpha, active,
     primes, cursors, out_label, out_column, out_value, room, left, bias,
-    converged, n_features, C, tol, min_weight, max_epochs, center, freedom,
-    N_PRIMES: tl.constexpr, BLOCK: tl.constexpr,
+    converged, n_features, C, tol, first_tol, min_weight, max_epochs, center, freedom, first_rows,
+    N_PRIMES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, TERMS: tl.constexpr,
 ):  # fmt: skip
     w += tl.program_id(0).to(tl.int64) * n_features
     lane = tl.arange(0, BLOCK)
@@ -140,22 +146,22 @@ def _descend(
             done = 1
             if one_sided == 0:
                 b, done = _solve(
-                    xp, xi, xd, norms, rows + first, waits + first, m, m - n_held, 0, without, with_label, w,
-                    alpha + first, active + first, primes, tol, max_epochs, b, freedom, lane, N_PRIMES, BLOCK,
+                    xp, xi, xd, norms, rows + first, waits + first, m, 0,
+                    m // tl.maximum(2 * n_positive, first_rows), without, with_label, w, alpha + first, active + first,
+                    primes, tl.where(n_held > 0, first_tol, tol), max_epochs, b, freedom, lane,
+                    N_PRIMES, BLOCK, ROWS, TERMS,
                 )  # fmt: skip
                 _score_held(
-                    xp, xi, xd, held_rows + held_first, held_scores + held_first, n_held, w, b, min_weight, lane, BLOCK
+                    xp, xi, xd, held_rows + held_first, held_scores + held_first, n_held, w, b, min_weight, ROWS, TERMS
                 )
             if n_held > 0:
                 b, done = _solve(
-                    xp, xi, xd, norms, rows + first, waits + first, m, m, 1, without, with_label, w, alpha + first,
-                    active + first, primes, tol, max_epochs, b, freedom, lane, N_PRIMES, BLOCK,
+                    xp, xi, xd, norms, rows + first, waits + first, m, 1, 1, without, with_label, w, alpha + first,
+                    active + first, primes, tol, max_epochs, b, freedom, lane, N_PRIMES, BLOCK, ROWS, TERMS,
                 )  # fmt: skip
             tl.store(bias + label, b)
             tl.store(converged + label, done)
-            _write(
-                w, n_features, min_weight, label, at, cursors + 1, out_label, out_column, out_value, room, left, BLOCK
-            )
+            _write(w, n_features, min_weight, label, at, cursors + 1, out_label, out_column, out_value, room, left)
         at = tl.atomic_add(cursors, 1)
 
 
@@ -175,40 +181,48 @@ def _count_positive(rows, waits, m, lane, BLOCK: tl.constexpr):
 
 @triton.jit
 def _solve(
-    xp, xi, xd, norms, rows, waits, m, size, with_held, shrink_without, shrink_with, w, alpha,
-    active, primes, tol, max_epochs, b, freedom, lane, N_PRIMES: tl.constexpr, BLOCK: tl.constexpr,
+    xp, xi, xd, norms, rows, waits, m, with_held, step, shrink_without, shrink_with, w, alpha,
+    active, primes, tol, max_epochs, b, freedom, lane,
+    N_PRIMES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, TERMS: tl.constexpr,
 ):  # fmt: skip
-    """Passes over ``size`` rows, those held out among them or not, until all conditions hold or the passes are over."""
-    # With rows that wait: first they and the rows that have a say.
-    n_active = _list(waits, alpha, active, m, with_held, 0, lane, BLOCK)
+    """Passes over the rows, those held out among them or not, until all conditions hold or the passes are over."""
+    # With rows that wait: first they and the rows that have a say. Else those with the label, and every step-th.
+    n_active = _list(rows, waits, alpha, active, m, with_held, tl.maximum(step, 1), lane, BLOCK)
+    whole = (with_held == 0) & (step <= 1)
     epoch = 0
     done = 0
     while (epoch < max_epochs) & (done == 0):
-        whole = n_active == size
-        b, violation, n_removed = _epoch(
-            xp, xi, xd, norms, rows, shrink_without, shrink_with, w, alpha, active, n_active,
-            (tl.load(primes + epoch % N_PRIMES) % n_active), epoch + with_held, b, freedom, lane, BLOCK,
-        )  # fmt: skip
+        violation = 0.0
+        n_removed = 0
+        if n_active > 0:
+            b, violation, n_removed = _epoch(
+                xp, xi, xd, norms, rows, shrink_without, shrink_with, w, alpha, active, n_active,
+                (tl.load(primes + epoch % N_PRIMES) % n_active).to(tl.int32), epoch + with_held, b, freedom, lane,
+                BLOCK,
+            )  # fmt: skip
         if n_removed > 0:
             n_active = _compact(active, n_active, lane, BLOCK)
-        if violation <= tol:
-            if whole:
-                done = 1
-            else:
-                n_active = _list(waits, alpha, active, m, with_held, 1, lane, BLOCK)
+        settled = violation <= tol
+        done = (settled & whole).to(tl.int32)
+        # All are looked at when the others have settled, and after the first pass.
+        whole = settled | ((epoch == 0) & (with_held == 0))
+        if whole & (done == 0):
+            n_active = _look(xp, xi, xd, rows, waits, m, with_held, w, b, alpha, active, ROWS, TERMS)
         epoch += 1
     return b, done
 
 
 @triton.jit
-def _list(waits, alpha, active, m, with_held, everyone, lane, BLOCK: tl.constexpr):
-    """Write down the rows to visit and return their number."""
+def _list(rows, waits, alpha, active, m, with_held, step, lane, BLOCK: tl.constexpr):
+    """Write down the rows to begin with and return their number."""
     n_listed = 0
     for start in range(0, m, BLOCK):
         inside = start + lane < m
+        signed = tl.load(rows + start + lane, mask=inside, other=0)
         waiting = tl.load(waits + start + lane, mask=inside, other=0) != 0
         has_say = tl.load(alpha + start + lane, mask=inside, other=0.0) > 0.0
-        listed = inside & tl.where(with_held > 0, waiting | has_say | (everyone > 0), waiting == 0)
+        drawn = (signed >= 0) | ((start + lane) % step == 0)
+        listed = inside & tl.where(with_held > 0, waiting | has_say, (waiting == 0) & drawn)
         listed = listed.to(tl.int32)
         tl.store(active + n_listed + tl.cumsum(listed, 0) - 1, start + lane, mask=listed > 0)
         n_listed += tl.sum(listed)
@@ -217,18 +231,50 @@ def _list(waits, alpha, active, m, with_held, everyone, lane, BLOCK: tl.constexp
 
 
 @triton.jit
-def _score_held(xp, xi, xd, held_rows, held_scores, n_held, w, b, min_weight, lane, BLOCK: tl.constexpr):
+def _look(xp, xi, xd, rows, waits, m, with_held, w, b, alpha, active, ROWS: tl.constexpr, TERMS: tl.constexpr):
+    """Write down the rows that have a say, or whose condition does not hold, and return their number."""
+    n_listed = 0
+    place = tl.arange(0, ROWS)
+    for start in range(0, m, ROWS):
+        inside = start + place < m
+        signed = tl.load(rows + start + place, mask=inside, other=0)
+        row = tl.where(signed >= 0, signed, -1 - signed)
+        waiting = tl.load(waits + start + place, mask=inside, other=0) != 0
+        inside = inside & ((with_held > 0) | (waiting == 0))
+        margin = b + _dots(xp, xi, xd, row, inside, w, 0.0, ROWS, TERMS)
+        has_say = tl.load(alpha + start + place, mask=inside, other=0.0) > 0.0
+        listed = inside & (has_say | (tl.where(signed >= 0, margin, -margin) < 1.0))
+        listed = listed.to(tl.int32)
+        tl.store(active + n_listed + tl.cumsum(listed, 0) - 1, start + place, mask=listed > 0)
+        n_listed += tl.sum(listed)
+    tl.debug_barrier()
+    return n_listed
+
+
+@triton.jit
+def _dots(xp, xi, xd, row, inside, w, min_weight, ROWS: tl.constexpr, TERMS: tl.constexpr):
+    """Products of several rows and the weights that are not smaller than ``min_weight``."""
+    begin = tl.load(xp + row, mask=inside, other=0)
+    size = (tl.load(xp + row + 1, mask=inside, other=0) - begin).to(tl.int32)
+    lane = tl.arange(0, TERMS)
+    total = tl.zeros((ROWS, TERMS), tl.float32)
+    for start in range(0, tl.max(size), TERMS):
+        more = start + lane[None, :] < size[:, None]
+        at = begin[:, None] + (start + lane[None, :])
+        weight = tl.load(w + tl.load(xi + at, mask=more, other=0), mask=more, other=0.0)
+        total += tl.where(tl.abs(weight) >= min_weight, weight, 0.0) * tl.load(xd + at, mask=more, other=0.0)
+    return tl.sum(total, axis=1)
+
+
+@triton.jit
+def _score_held(xp, xi, xd, held_rows, held_scores, n_held, w, b, min_weight, ROWS: tl.constexpr, TERMS: tl.constexpr):
     """Scores of the rows held out, with the weights that would be kept."""
-    for at in range(0, n_held):
-        row = tl.load(held_rows + at)
-        end = tl.load(xp + row + 1)
-        total = 0.0
-        for start in range(tl.load(xp + row), end, BLOCK):
-            more = start + lane < end
-            weight = tl.load(w + tl.load(xi + start + lane, mask=more, other=0), mask=more, other=0.0)
-            value = tl.load(xd + start + lane, mask=more, other=0.0)
-            total += tl.sum(tl.where(tl.abs(weight) >= min_weight, weight * value, 0.0))
-        tl.store(held_scores + at, total + b)
+    place = tl.arange(0, ROWS)
+    for start in range(0, n_held, ROWS):
+        inside = start + place < n_held
+        row = tl.load(held_rows + start + place, mask=inside, other=0)
+        scores = b + _dots(xp, xi, xd, row, inside, w, min_weight, ROWS, TERMS)
+        tl.store(held_scores + start + place, scores, mask=inside)
 
 
 @triton.jit
@@ -313,7 +359,7 @@ def _epoch(
         place0 = place1
         place1 = place2
         place2 = place3
-        place3 = (place3 + stride) % n_active
+        place3 += stride - tl.where(place3 >= n_active - stride, n_active, 0)
         pair0 = pair1
         pair1 = pair2
         pair2 = pair3
@@ -330,10 +376,8 @@ def _epoch(
 
 
 @triton.jit
-def _write(
-    w, n_features, min_weight, label, at, cursor, out_label, out_column, out_value, room, left, BLOCK: tl.constexpr
-):
-    WIDE: tl.constexpr = 4 * BLOCK
+def _write(w, n_features, min_weight, label, at, cursor, out_label, out_column, out_value, room, left):
+    WIDE: tl.constexpr = 4096
     lane = tl.arange(0, WIDE)
     n_kept = 0
     for start in range(0, n_features, WIDE):
