@@ -43,6 +43,26 @@ def test_the_penalty_that_ranks_held_out_rows_best_is_taken(best):
     assert tried == ([MIDDLE, SMOOTHER] if best == SMOOTHER else [MIDDLE, SMOOTHER, SHARPER])
 
 
+@pytest.mark.parametrize(("n_tried", "chosen"), [(4, MIDDLE), (2, SHARPER)])
+def test_where_labels_are_left_out_of_the_trial_a_small_gain_does_not_count(n_tried, chosen):
+    """One row of a thousand is right with 0.3 alone."""
+    n = 1000
+    X = sparse.csr_array(np.eye(n, dtype=np.float32))
+    rows, columns = np.append(np.arange(n), [1, 2, 3]), np.append(np.zeros(n, dtype=int), [1, 2, 3])
+    Y = sparse.csr_array((np.ones(n + 3), (rows, columns)), shape=(n, 4))
+    labels = np.tile(np.arange(2, dtype=np.int32), (n, 1))
+
+    def solve(problems, C):
+        W = np.zeros((4, n), dtype=np.float32)
+        W[0] = 1
+        W[0, 0] = 1 if C == MIDDLE else -1
+        return sparse.csr_array(W), np.zeros(4, dtype=np.float32)
+
+    problems = problems_of([n, 1] + [1, 1] * (n_tried == 4) + [0, 0] * (n_tried == 2))
+    found = choose_penalty(X, Y, lambda _: (problems, 1.0), solve, np.arange(n), labels, lambda linear: [linear])
+    assert found == chosen
+
+
 def test_without_labels_nothing_is_tried():
     X, Y = sparse.csr_array(np.eye(4, dtype=np.float32)), sparse.csr_array((4, 2))
     held = np.array([0])
