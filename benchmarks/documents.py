@@ -69,7 +69,6 @@ BLOCKS: dict[str, Callable[[Evidence], str]] = {
     "splits": languages.splits,
     "dense-vectors": languages.dense,
     "few_labels": speed.few_labels,
-    "peers-few-labels": speed.peers_few_labels,
     "peer-ratios": speed.peer_ratios,
     "scaling": speed.scaling,
     "gpu": speed.gpu,

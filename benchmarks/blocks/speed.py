@@ -99,10 +99,9 @@ def peers(evidence: Evidence) -> str:
     header = ["set", "system", *PEER_METRICS, *COSTS.values()]
     how = f"Medians of up to {runs} runs in turns. " if runs > 1 else ""
     return (
-        f"{table(header, rows, left=2)}\n\n{how}`accurate` and `fast` contain **no label embedding** on these sets: "
-        "their candidates are "
-        "the labels of rows that are near by features, and no Gaussian is trained. What the embedding does here is "
-        "shown by the rows "
+        f"{table(header, rows, left=2)}\n\n{how}`accurate` and `fast` contain **no trained label embedding**: candidates "
+        "are the labels of rows that are near by features, with few features also those of a linear read-out, with few "
+        "rows times labels all. What the embedding does is shown by the rows "
         f'"random codes" and "trained Gaussians".\n\n{evidence.rows("peers").source}'
     )
 
@@ -368,28 +367,6 @@ SERVED = {
     "damaged reloads": _damaged,
     "day": _day,
 }
-
-
-@from_record("peers_few_labels")
-def peers_few_labels(found: Rows) -> str:
-    """Accuracy, processor seconds and memory of `accurate` and the peers where labels are few; no failures."""
-    costs = {
-        "train_cpu_s": "train CPU s",
-        "predict_cpu_s": "predict CPU s",
-        "peak_mb": "peak MiB",
-        "model_mb": "model MiB",
-    }
-    rows = [
-        [
-            str(row["dataset"]),
-            "`accurate`" if row["system"] == "accurate" else str(row["system"]),
-            *(number(row[metric], 2) for metric in PEER_METRICS),
-            *(number(row[cost], 0 if cost == "peak_mb" else 2) for cost in costs),
-        ]
-        for row in found.rows
-        if row["train_cpu_s"] is not None
-    ]
-    return table(["set", "system", *PEER_METRICS, *costs.values()], rows, left=2)
 
 
 @from_record("reranker")
