@@ -100,8 +100,8 @@ def peers(evidence: Evidence) -> str:
     how = f"Medians of up to {runs} runs in turns. " if runs > 1 else ""
     return (
         f"{table(header, rows, left=2)}\n\n{how}`accurate` and `fast` contain **no trained label embedding**: "
-        "candidates are the labels of rows that are near by features, with few features also those of a linear read-out, "
-        "with few rows times labels all. What the embedding does is shown by the rows "
+        "candidates are the labels of rows that are near by features, with few features also those of a linear "
+        "read-out, with few rows times labels all. What the embedding does is shown by the rows "
         f'"random codes" and "trained Gaussians".\n\n{evidence.rows("peers").source}'
     )
 
