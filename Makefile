@@ -62,7 +62,7 @@ screenshots: $(READY)   ## pictures of the page, wide, narrow and dark, into bui
 test: lint types        ## style, layers, types, doctests and tests
 	$(BIN)/python $(PYTEST)
 
-fuzz: $(READY)          ## damaged and forged models, damaged data files, for a minute (FUZZ="--seconds 600" for longer)
+fuzz: $(READY)          ## damaged and forged models, damaged data files, 2,000 of each kind (FUZZ="--count 10000" for more)
 	$(BIN)/python benchmarks/fuzz.py $(FUZZ)
 
 crash: $(READY)         ## writers killed at every system call, without space, and two at once; needs strace

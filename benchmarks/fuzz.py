@@ -36,6 +36,7 @@ from records import add_record_option, write_rows
 
 KINDS = ("models", "files", "tables", "vocabularies", "baselines")
 MOST_SECONDS = 5.0
+MOST_BYTES = 3 << 30  # of a worker: an array that no machine would refuse, though far too large, is a finding, too
 PATIENCE = 90.0  # seconds on the clock, on a busy machine
 FREE_BYTES = 64 << 20  # that any case may take
 MOST_MULTIPLE = 60  # of the bytes that were read, beyond FREE_BYTES
@@ -465,7 +466,7 @@ def work_on_cases(kind: str, folder: Path) -> None:
     known = _answers_of_bases(folder, kind) if is_model else {}
     if kind == "tables":
         import pyarrow.dataset  # noqa: F401  (its threads and memory are no part of a case)
-    resource.setrlimit(resource.RLIMIT_DATA, (8 << 30, 8 << 30))
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
     print("ready", flush=True)
     for line in sys.stdin:
         number = int(line)
@@ -557,8 +558,8 @@ def main() -> int:
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", choices=KINDS, help="only these (default: all)")
-    parser.add_argument("--count", type=int, default=10**9, help="cases of each kind (default: as time allows)")
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each kind (default 15)")
+    parser.add_argument("--count", type=int, default=2000, help="cases of each kind (default 2000)")
+    parser.add_argument("--seconds", type=float, default=120.0, help="at most, of each kind (default 120)")
     parser.add_argument("--first", type=int, default=0, help="number of the first case (default 0)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     add_record_option(parser, "fuzz.csv")

@@ -91,6 +91,7 @@ def test_a_matrix_that_two_attributes_share_is_stored_once_and_shared_again():
         lambda gaps, indptr: (gaps + np.uint8(100), indptr),
         lambda gaps, indptr: (gaps, indptr[::-1]),
         lambda gaps, indptr: (gaps, indptr + 1),
+        lambda gaps, indptr: (gaps, np.append(indptr[:-1], np.int64(2**45))),
     ],
 )
 def test_damaged_gaps_are_an_error(damage):

@@ -40,6 +40,8 @@ def unpack_indices(stream: NDArray[np.uint8], indptr: NDArray[np.integer], n_col
     n_entries = int(indptr[-1]) if len(indptr) else 0
     if stream.ndim != 1 or stream.dtype != np.uint8 or np.any(np.diff(indptr) < 0) or (len(indptr) and indptr[0]):
         raise ValueError("a packed matrix has other arrays than it needs.")
+    if n_entries > len(stream):  # an entry takes a byte or more: more of them would only take memory
+        raise ValueError("a packed matrix has more or fewer columns than values.")
     indices = np.empty(n_entries, dtype=indptr.dtype)
     place, done, before_row = 0, 0, 0
     while place < len(stream):
