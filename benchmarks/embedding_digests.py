@@ -12,7 +12,7 @@ from typing import Any
 
 from data import add_data_options, open_as_in_experiments, training_and_test_rows
 from gpu import device_name
-from pysldl.backend.device import use_device
+from pysldl.backend.dispatch import use_device
 from pysldl.datasets import Dataset
 from pysldl.embedding import GaussianLabelEmbedding
 from records import add_record_option, environment, write_rows

@@ -126,9 +126,9 @@ def main() -> None:
     if options.torch_on_cpu:
         import torch
 
-        import pysldl.backend.device
+        import pysldl.backend.dispatch
 
-        pysldl.backend.device.find_device = lambda name: torch.device("cpu")
+        pysldl.backend.dispatch.find_device = lambda name: torch.device("cpu")
     started = time.perf_counter()
     for name in options.datasets:
         data = text_features(open_dataset(name, options.data_dir))

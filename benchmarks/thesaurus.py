@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.device import use_device
+from pysldl.backend.dispatch import use_device
+from pysldl.backend.divergence import kl_of_pairs
 from pysldl.datasets import Vocabulary, load_dataset, read_dataset, read_vocabulary
 from pysldl.embedding import GaussianLabelEmbedding
-from pysldl.embedding.divergence import kl_of_pairs
 from pysldl.inspection.relations import share_lower_bound
 from records import add_record_option, write_rows
 

@@ -10,9 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Ellipse
 
+from pysldl.backend.divergence import kl_divergence
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.embedding import GaussianLabelEmbedding
-from pysldl.embedding.divergence import kl_divergence
 
 data = make_asymmetric_multilabel(n_samples=600, n_features=200, n_labels=18, random_state=1)
 embedding = GaussianLabelEmbedding(2, cooccurrence="count", n_steps=1000, random_state=0).fit(data.Y)

@@ -9,9 +9,9 @@ direction the learned divergences get right: KL(child ‖ parent) is the smaller
 import matplotlib.pyplot as plt
 import numpy as np
 
+from pysldl.backend.divergence import kl_divergence
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.embedding import GaussianLabelEmbedding
-from pysldl.embedding.divergence import kl_divergence
 
 data = make_asymmetric_multilabel(random_state=0)
 child, parent = np.array(data.implications).T

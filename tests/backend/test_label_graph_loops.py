@@ -5,8 +5,7 @@ import pytest
 from scipy import sparse
 
 from pysldl.backend.exact import listed_products, round_to_bits
-from pysldl.backend.row_adam import adam_update_rows
-from pysldl.backend.walk import walk_step
+from pysldl.backend.label_embedding import adam_update_rows, walk_step
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.label_graph import cooccurrence, normalize_rows
 
@@ -21,7 +20,9 @@ def Y():  # noqa: N802
 
 @pytest.mark.parametrize("n_kept", [3, 8, 60])
 def test_walk(Y, plain, n_kept, monkeypatch):
-    monkeypatch.setattr("pysldl.backend.walk.PRODUCTS_AT_ONCE", 500)  # several blocks, and rows longer than one
+    monkeypatch.setattr(
+        "pysldl.backend.label_embedding.PRODUCTS_AT_ONCE", 500
+    )  # several blocks, and rows longer than one
     P = normalize_rows(cooccurrence(Y, "count"))
     labels, values = np.full((60, n_kept), -1, np.int32), np.zeros((60, n_kept), np.float32)
     for _ in range(4):

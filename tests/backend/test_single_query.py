@@ -8,7 +8,7 @@ from pysldl.backend import dispatch, single_query
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.dispatch import has_numba
 from pysldl.backend.inverted_index import search_by_terms
-from pysldl.backend.sparse_product import sparse_times
+from pysldl.backend.linear_algebra import sparse_times
 from pysldl.backend.trees import NO_TREES, Trees, sum_of_trees
 from pysldl.backend.voting import vote_top
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-import pysldl.backend.device
+import pysldl.backend.dispatch
 from pysldl import SLDLClassifier
 from pysldl.backend.candidate_scores import score_candidates
-from pysldl.backend.device import use_device
+from pysldl.backend.dispatch import use_device
 from pysldl.backend.nearest import pair_products
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder, JointNeighborDecoder, NeighborDecoder
@@ -24,7 +24,7 @@ torch = pytest.importorskip("torch", reason='torch is not installed: pip install
 def both(monkeypatch):
     """Call a function on the processor, and again as on a graphics card."""
     monkeypatch.setattr(
-        pysldl.backend.device, "find_device", lambda name: None if name == "cpu" else torch.device("cpu")
+        pysldl.backend.dispatch, "find_device", lambda name: None if name == "cpu" else torch.device("cpu")
     )
 
     def call(function):

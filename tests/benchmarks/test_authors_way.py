@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from pysldl.backend.divergence import kl_divergence
 from pysldl.datasets import make_asymmetric_multilabel
-from pysldl.embedding.divergence import kl_divergence
 from pysldl.embedding.label_graph import cooccurrence, transfer_matrix
 
 torch = pytest.importorskip("torch")

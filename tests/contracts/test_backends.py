@@ -12,12 +12,11 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-import pysldl.backend.device
+import pysldl.backend.dispatch
 from pysldl import SLDLClassifier
-from pysldl.backend.boosting import Examples, boosted_forests
 from pysldl.backend.candidate_scores import best_by_weights, score_candidates
-from pysldl.backend.conjugate_gradient import advance, column_dots, turn
-from pysldl.backend.device import use_device
+from pysldl.backend.dispatch import use_device
+from pysldl.backend.divergence import log_mixture_volumes, mixture_pulls
 from pysldl.backend.exact import listed_products
 from pysldl.backend.inverted_index import (
     best_terms,
@@ -28,16 +27,14 @@ from pysldl.backend.inverted_index import (
     search_inverted_index,
     top_terms,
 )
-from pysldl.backend.js_divergence import log_mixture_volumes, mixture_pulls
+from pysldl.backend.label_embedding import adam_update_rows, ranking_hinge, walk_step
 from pysldl.backend.label_problems import held_pairs, label_problems
+from pysldl.backend.linear_algebra import advance, column_dots, sparse_times, turn
 from pysldl.backend.nearest import largest, pair_distances, pair_products
-from pysldl.backend.ranking_hinge import ranking_hinge
-from pysldl.backend.row_adam import adam_update_rows
-from pysldl.backend.sparse_product import sparse_times
 from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
 from pysldl.backend.topk import top_k
+from pysldl.backend.trees import Examples, boosted_forests
 from pysldl.backend.voting import vote_by_terms, vote_top
-from pysldl.backend.walk import walk_step
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.mapping import RidgeMapping
@@ -66,7 +63,7 @@ def against_numpy(request, monkeypatch):
 
         device = torch.device("cuda" if request.param == "triton" else "cpu")
         with monkeypatch.context() as patch:
-            patch.setattr(pysldl.backend.device, "find_device", lambda name: device)
+            patch.setattr(pysldl.backend.dispatch, "find_device", lambda name: device)
             with use_device("cuda"):
                 yield
 

@@ -7,10 +7,10 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from pysldl.backend.ranking_hinge import ranking_hinge
+from pysldl.backend.divergence import Gaussians, js_backward, js_of_all, kl_backward, kl_divergence
+from pysldl.backend.label_embedding import ranking_hinge
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.embedding import GaussianLabelEmbedding, VectorLabelEmbedding
-from pysldl.embedding.divergence import Gaussians, js_backward, js_of_all, kl_backward, kl_divergence
 from pysldl.embedding.label_graph import DENSE_LABELS, choose_graph, cooccurrence, rank_labels, transfer_matrix
 from pysldl.embedding.minibatch import ranking_gradient
 from pysldl.embedding.truncated_walk import TruncatedRanking, truncated_walk

@@ -8,8 +8,8 @@ import pytest
 from html_cells import cells
 from scipy import sparse, special, stats
 
+from pysldl.backend.divergence import kl_divergence
 from pysldl.datasets import make_asymmetric_multilabel
-from pysldl.embedding.divergence import kl_divergence
 from pysldl.inspection.relations import (
     SURE,
     LabelRelation,

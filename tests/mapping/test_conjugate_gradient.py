@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg, sparse
 
-from pysldl.backend.design_matrix import design_matrix
+from pysldl.backend.linear_algebra import design_matrix
 from pysldl.mapping.conjugate_gradient import deflation_directions, ridge_steps
 
 ALPHA = 0.5

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.backend.design_matrix import design_matrix
+from pysldl.backend.linear_algebra import design_matrix
 from pysldl.exceptions import DataError
 from pysldl.mapping import RidgeMapping
 from pysldl.mapping.conjugate_gradient import ridge_steps

@@ -7,8 +7,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from pysldl import SLDLClassifier, load_model
-from pysldl.backend.boosting import boosted_trees
-from pysldl.backend.trees import sum_of_trees
+from pysldl.backend.trees import boosted_trees, sum_of_trees
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.exceptions import DataError

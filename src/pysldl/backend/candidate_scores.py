@@ -8,8 +8,6 @@ from pysldl.backend.dispatch import primitive
 from pysldl.backend.topk import top_k_dense
 from pysldl.backend.workspace import row_parts
 
-__all__ = ["best_by_weights", "score_candidates"]
-
 PAIRS_AT_ONCE = 20_000
 SCORES_AT_ONCE = 1 << 20
 

@@ -1,39 +1,114 @@
-"""Which form of a primitive runs: NumPy, numba, torch, Triton, or that for a single row. Only this module decides it.
+"""Where the heavy loops run, and which form of a primitive: NumPy, numba, torch, Triton, or that for a single row.
 
-The body of a primitive is its NumPy form, which needs nothing but the core. :func:`primitive` names its other forms:
-functions of the same name and arguments in ``pysldl.backend.numba``, ``pysldl.backend.torch``,
-``pysldl.backend.triton`` or :mod:`pysldl.backend.single_query`, imported when they are first used. All forms solve the
-same problem to the same tolerance; ``tests/contracts/test_backends.py`` states for each how far they may differ. No
-loop adds up across threads, so results do not depend on their number.
+Only this module decides it. The body of a primitive is its NumPy form, which needs nothing but the core.
+:func:`primitive` names its other forms: functions of the same name and arguments in ``pysldl.backend.numba``,
+``pysldl.backend.torch``, ``pysldl.backend.triton`` or :mod:`pysldl.backend.single_query`, imported when they are first
+used. All forms solve the same problem to the same tolerance; ``tests/contracts/test_backends.py`` states for each how
+far they may differ. No loop adds up across threads, so results do not depend on their number.
 """
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, wraps
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from pysldl._utils.progress import announce
-from pysldl.backend.device import current_device, is_tensor
-from pysldl.exceptions import SLDLWarning
+from pysldl.exceptions import DataError, MissingDependencyError, SLDLWarning
 
-__all__ = ["as_int32_indices", "has_numba", "has_triton", "primitive", "use_few_rows", "uses_numba", "warn_no_numba"]
+_chosen: ContextVar[Any] = ContextVar("device", default=None)
+_copies: ContextVar[dict[Any, Any] | None] = ContextVar("copies", default=None)
 
 FEW_ROWS = 16
-
 # Modules whose loops numba runs on threads of OpenMP. GNU's OpenMP does not survive a fork: numba ends a forked process
 # that starts such a loop after its parent did. There, the NumPy form runs.
-OPENMP_LOOPS = {
-    *("conjugate_gradient", "exact", "js_divergence", "ranking_hinge", "row_adam", "sparse_product", "walk"),
-}
+OPENMP_LOOPS = {"divergence", "exact", "label_embedding", "linear_algebra"}
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def current_device() -> Any:
+    """The torch device of the enclosing :func:`use_device`; None on the processor."""
+    return _chosen.get()
+
+
+@contextmanager
+def use_device(device: str) -> Iterator[None]:
+    """Within the block, run the heavy loops of the stages on ``device``.
+
+    :class:`~pysldl.SLDLClassifier` does this with its parameter ``device``; a stage on its own can be wrapped in it.
+
+    Examples
+    --------
+    >>> with use_device("cpu"):
+    ...     print(current_device())
+    None
+    """
+    token, copies = _chosen.set(find_device(device)), _copies.set({})
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+        _copies.reset(copies)
+
+
+def device_copies() -> dict[Any, Any]:
+    """What was copied to the device and stays there until the enclosing :func:`use_device` ends; else forgotten."""
+    found = _copies.get()
+    return {} if found is None else found
+
+
+def find_device(name: str) -> Any:
+    """The torch device of that name, or None for ``"cpu"``, which needs no torch."""
+    if name == "cpu":
+        return None
+    if not isinstance(name, str) or name.split(":")[0] != "cuda":
+        raise DataError(f"device must be 'cpu', 'cuda' or 'cuda:' and a number, but is {name!r}.")
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"device={name!r} needs torch, which is not installed: pip install \"pysldl[deep]\", or use device='cpu'."
+        ) from error
+    number = name.partition(":")[2] or "0"
+    if not torch.cuda.is_available() or not number.isdigit() or int(number) >= torch.cuda.device_count():
+        raise DataError(f"device={name!r} was asked for, but torch finds no such GPU here: use device='cpu'.")
+    return torch.device(name)
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether an array lies on the device, as a tensor of torch; without importing torch."""
+    return type(array).__module__.partition(".")[0] == "torch"
+
+
+def to_device(array: Any, dtype: DTypeLike | None = None) -> Any:
+    """The array where the enclosing :func:`use_device` computes: a tensor there, itself on the processor.
+
+    Parameters
+    ----------
+    array : ndarray, or tensor on the device
+    dtype : optional
+        A NumPy type to convert to.
+    """
+    if current_device() is None:
+        return array if dtype is None else array.astype(dtype, copy=False)
+    from pysldl.backend.torch.arrays import as_tensor, torch_type
+
+    return as_tensor(array, None if dtype is None else torch_type(dtype))
+
+
+def to_host(array: Any) -> NDArray[Any]:
+    """A NumPy array of an array that may lie on the device."""
+    return array.cpu().numpy() if is_tensor(array) else np.asarray(array)
 
 
 def primitive(
@@ -52,7 +127,7 @@ def primitive(
         There is a compiled form, for where numba is installed.
     torch : {"arrays", "tensors"}, optional
         There is a torch form. ``"arrays"``: it takes NumPy arrays and runs inside
-        :func:`~pysldl.backend.device.use_device`. ``"tensors"``: it runs where the first argument is on the device.
+        :func:`~pysldl.backend.dispatch.use_device`. ``"tensors"``: it runs where the first argument is on the device.
     triton : bool
         There is a form as GPU kernels of our own. Where there is no Triton to compile them, such as on Windows, the
         primitive stays on the processor.
@@ -116,6 +191,7 @@ class _AfterFork:
 
 
 _after_fork = _AfterFork()
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork.note)
 

@@ -18,17 +18,6 @@ from numpy.typing import NDArray
 from pysldl.backend.dispatch import primitive
 from pysldl.backend.threads import matmul
 
-__all__ = [
-    "TERM_BITS",
-    "exp",
-    "listed_products",
-    "log",
-    "matmul_exact",
-    "power_of_two",
-    "product_bits",
-    "round_to_bits",
-]
-
 MANTISSA = 53
 TERM_BITS = 40  # of what is only added up: sums of 4,096 such terms are exact
 LN2_HIGH = 0.693147180369123816490  # the leading bits of ln 2, so that its product with an exponent is exact

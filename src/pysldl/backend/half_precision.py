@@ -3,8 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["fits_half", "round_in_place", "round_to_half"]
-
 SMALLEST = 2.0**-14  # below it a half has fewer than eleven digits
 VALUES_AT_ONCE = 1 << 18
 LAST_BITS, ONE, BELOW_HALF, KEPT_BITS = (np.uint32(number) for number in (13, 1, 0x0FFF, 0xFFFFE000))

@@ -9,16 +9,6 @@ from pysldl.backend.half_precision import round_in_place
 from pysldl.backend.row_norms import l2_normalize
 from pysldl.backend.topk import top_k, top_k_or_zero
 
-__all__ = [
-    "limit_postings",
-    "mean_rows",
-    "postings_of",
-    "search_by_terms",
-    "search_inverted_index",
-    "top_terms",
-    "transposed_terms",
-]
-
 ROWS_AT_ONCE = 1024
 
 

@@ -8,8 +8,6 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import primitive
 
-__all__ = ["HeldPairs", "LabelProblems", "held_pairs", "label_problems", "without_rows"]
-
 
 class LabelProblems(NamedTuple):
     """The rows of every label: ``rows[indptr[l]:indptr[l + 1]]`` belong to label l.

@@ -16,8 +16,6 @@ from pysldl.backend.label_problems import HeldPairs, LabelProblems, held_pairs, 
 from pysldl.backend.squared_hinge import SquaredHinge, finished_weights, fit_squared_hinge, solve_squared_hinge
 from pysldl.backend.workspace import current_workspace, row_parts
 
-__all__ = ["LabelRows", "fit_label_rows", "label_rows", "label_shards", "sampled_label_rows"]
-
 ROWS_AT_ONCE = 1 << 16  # of a block
 PAIRS_AT_ONCE = 1 << 22  # of a label and a row, in a shard: what a worker has in memory
 COPIED_BYTES = 1 << 28  # of the rows of a shard; more are read where they lie

@@ -10,8 +10,6 @@ from pysldl.backend.dispatch import primitive
 from pysldl.backend.threads import matmul
 from pysldl.backend.topk import top_k_dense
 
-__all__ = ["largest", "nearest_vectors", "pair_distances", "pair_products"]
-
 BLOCK_BYTES = 64 << 20  # similarities of some queries with all vectors
 PAIRS_AT_ONCE = 1 << 16
 CACHED_BYTES = 2 << 20  # what the neighbors of a few queries take: little enough for a processor's cache

@@ -10,8 +10,6 @@ from scipy import sparse
 from pysldl.backend.dispatch import primitive
 from pysldl.backend.workspace import current_workspace, row_parts
 
-__all__ = ["as_float32_rows", "dense_rows", "l2_normalize", "l2_normalize_in_parts", "row_norms", "unit_vectors"]
-
 SMALLEST_SQUARE = 1e-35  # below, numbers of single precision lose digits
 NEARLY = 1e-6  # how far from 1 the length of a row may be that stays as it is
 BLOCK_VALUES = 1 << 22

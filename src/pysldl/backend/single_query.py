@@ -19,17 +19,6 @@ from pysldl.backend.dispatch import has_numba, use_few_rows, uses_numba
 from pysldl.backend.topk import top_k_or_zero
 from pysldl.backend.trees import Trees, walk_trees
 
-__all__ = [
-    "RankedStages",
-    "compile_loops",
-    "rank_rows",
-    "score_candidates",
-    "search_by_terms",
-    "sparse_times",
-    "sum_of_trees",
-    "vote_top",
-]
-
 MOST_WORKSPACES = 4  # of a thread: postings, centroids, labels and features of a model
 
 # .arrays: by number of columns, zeros and room for those that are met; .loops: those that this thread makes ready

@@ -16,16 +16,6 @@ from pysldl.backend.half_precision import round_in_place
 from pysldl.backend.label_problems import HeldPairs, LabelProblems, held_pairs
 from pysldl.backend.workspace import row_parts
 
-__all__ = [
-    "FittedLabels",
-    "SquaredHinge",
-    "as_weights",
-    "finished_weights",
-    "fit_squared_hinge",
-    "solve_squared_hinge",
-    "squared_hinge_memory",
-]
-
 BIAS_CENTER = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
 BIAS_FREEDOM = 0.1
 # Before the rows held out join, a label may be so many tolerances away from its optimum: scores move by hundredths.

@@ -19,19 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-__all__ = [
-    "at_most_threads",
-    "concatenate_parts",
-    "fixed_order_blas",
-    "matmul",
-    "n_threads",
-    "one_torch_thread",
-    "parallel_for",
-    "parallel_map",
-    "single_threaded_blas",
-    "single_threaded_torch",
-]
-
 ROWS_PER_BLOCK = 256
 # Below this number of multiply-adds the pool costs more than it saves.
 SMALLEST_PARALLEL_PRODUCT = 1 << 22

@@ -14,18 +14,6 @@ from scipy.sparse import csr_array, issparse
 
 from pysldl.exceptions import DataError
 
-__all__ = [
-    "check_k",
-    "drop_duplicates",
-    "places_of_largest",
-    "top_k",
-    "top_k_dense",
-    "top_k_listed",
-    "top_k_of_listed",
-    "top_k_or_zero",
-    "top_k_sparse",
-]
-
 # Scores handled at once: 2 MB in float64, so that a block and its temporaries stay in the cache.
 _BLOCK_SIZE = 2**18
 

@@ -8,8 +8,6 @@ from pysldl.backend.dispatch import primitive
 from pysldl.backend.inverted_index import search_by_terms
 from pysldl.backend.topk import top_k_or_zero
 
-__all__ = ["vote_by_terms", "vote_top", "vote_weights", "votes_apart"]
-
 ROWS_AT_ONCE = 4096
 FAINTEST = 1e-30
 

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Workspace", "current_workspace", "row_parts", "use_workspace"]
-
 T = TypeVar("T")
 
 

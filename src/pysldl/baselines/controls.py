@@ -13,7 +13,7 @@ from pysldl._utils.constraints import Count, Positive
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
-from pysldl.backend.design_matrix import as_dense
+from pysldl.backend.linear_algebra import as_dense
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.baselines.base import CALIBRATION_ROWS, BaselineClassifier, NormalizingBaseline
 from pysldl.baselines.logistic import fit_logistic

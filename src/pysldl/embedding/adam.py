@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pysldl._utils.progress import Progress, ProgressCallback
-from pysldl.backend.row_adam import BETA1, BETA2, EPSILON
+from pysldl.backend.label_embedding import BETA1, BETA2, EPSILON
 
 Array = NDArray[Any]
 Objective = Callable[[list[Array]], tuple[float, list[Array]]]

@@ -15,11 +15,8 @@ from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend import exact
-from pysldl.backend.device import to_device, to_host
-from pysldl.backend.ranking_hinge import ranking_hinge
-from pysldl.embedding.adam import Descent, DescentResult
-from pysldl.embedding.base import TrainedLabelEmbedding, assumed_pairs, normal_rows, seen_labels
-from pysldl.embedding.divergence import (
+from pysldl.backend.dispatch import to_device, to_host
+from pysldl.backend.divergence import (
     Gaussians,
     half_cross_terms,
     js_backward,
@@ -29,6 +26,9 @@ from pysldl.embedding.divergence import (
     kl_of_all,
     kl_offset,
 )
+from pysldl.backend.label_embedding import ranking_hinge
+from pysldl.embedding.adam import Descent, DescentResult
+from pysldl.embedding.base import TrainedLabelEmbedding, assumed_pairs, normal_rows, seen_labels
 from pysldl.embedding.label_graph import (
     Graph,
     choose_graph,

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from pysldl._utils.memory import fits_in_memory
 from pysldl.backend.dispatch import as_int32_indices
-from pysldl.backend.sparse_product import sparse_times
+from pysldl.backend.linear_algebra import sparse_times
 from pysldl.backend.threads import matmul
 
 Weighting = Literal["binary", "count"]

@@ -8,10 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.progress import Progress, ProgressCallback
-from pysldl.backend.ranking_hinge import consecutive_violations
-from pysldl.backend.row_adam import BETA1, BETA2, adam_update_rows
-from pysldl.embedding.adam import DescentResult
-from pysldl.embedding.divergence import (
+from pysldl.backend.divergence import (
     ROWS_AT_ONCE,
     Gaussians,
     js_backward_listed,
@@ -19,6 +16,8 @@ from pysldl.embedding.divergence import (
     kl_backward_listed,
     kl_of_listed,
 )
+from pysldl.backend.label_embedding import BETA1, BETA2, adam_update_rows, consecutive_violations
+from pysldl.embedding.adam import DescentResult
 from pysldl.embedding.truncated_walk import TruncatedRanking
 
 Labels = NDArray[np.integer]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
-from pysldl.backend.walk import walk_step
+from pysldl.backend.label_embedding import walk_step
 from pysldl.embedding.label_graph import normalize_rows
 
 Labels = NDArray[np.integer]

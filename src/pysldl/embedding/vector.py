@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from pysldl._utils.constraints import Positive
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.progress import ProgressCallback
-from pysldl.backend.sparse_product import sparse_times
+from pysldl.backend.linear_algebra import sparse_times
 from pysldl.backend.threads import matmul
 from pysldl.embedding.adam import Descent, DescentResult
 from pysldl.embedding.base import TrainedLabelEmbedding, assumed_pairs, normal_rows, seen_labels

@@ -20,7 +20,7 @@ from pysldl._utils.available_if import available_if
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, reporting
-from pysldl.backend.device import current_device, use_device
+from pysldl.backend.dispatch import current_device, use_device
 from pysldl.backend.row_norms import l2_normalize_in_parts
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.backend.topk import top_k

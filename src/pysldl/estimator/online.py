@@ -10,8 +10,8 @@ from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
 from pysldl._utils.available_if import available_if
-from pysldl.backend.design_matrix import as_dense
 from pysldl.backend.dispatch import as_int32_indices
+from pysldl.backend.linear_algebra import as_dense
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.decoding.base import CodedRows
 from pysldl.estimator.base import BaseLabelClassifier

@@ -15,8 +15,7 @@ from scipy import sparse
 from pysldl._utils.available_if import available_if
 from pysldl._utils.memory import require_memory
 from pysldl._utils.suggestions import did_you_mean
-from pysldl.backend.device import use_device
-from pysldl.backend.dispatch import FEW_ROWS
+from pysldl.backend.dispatch import FEW_ROWS, use_device
 from pysldl.backend.row_norms import as_float32_rows, l2_normalize
 from pysldl.backend.single_query import RankedStages, rank_rows
 from pysldl.backend.threads import fixed_order_blas, single_threaded_blas

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.divergence import kl_of_pairs
 from pysldl.backend.exact import COMPILED_SIZE
-from pysldl.embedding.divergence import kl_of_pairs
 from pysldl.inspection.display import Cell, bar, html_table, text_table
 
 Verb = Literal["implies", "often comes with", "is related to"]

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.backend.conjugate_gradient import Deflation, column_dots, conjugate_gradients, relative_norm
-from pysldl.backend.design_matrix import DesignMatrix
-from pysldl.backend.device import to_device, to_host
+from pysldl.backend.dispatch import to_device, to_host
+from pysldl.backend.linear_algebra import Deflation, DesignMatrix, column_dots, conjugate_gradients, relative_norm
 from pysldl.mapping.solvers import Solution
 
 LEVERAGE_PROBES = 32
@@ -86,7 +85,7 @@ def ridge_steps(
 ) -> tuple[Any, int, float]:
     """Solve ``(XᵀX + alpha I) W = B`` in single precision; returns W, the steps, and the relative residual.
 
-    The parameters are those of :func:`~pysldl.backend.conjugate_gradient.conjugate_gradients`.
+    The parameters are those of :func:`~pysldl.backend.linear_algebra.conjugate_gradients`.
     """
     if start is None:
         W, residual = design.zeros(B.shape[1], np.float32), 1.0 * B

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.backend.conjugate_gradient import column_dots
-from pysldl.backend.design_matrix import DesignMatrix
-from pysldl.backend.device import to_device
+from pysldl.backend.dispatch import to_device
+from pysldl.backend.linear_algebra import DesignMatrix, column_dots
 from pysldl.mapping.conjugate_gradient import ridge_steps
 
 HELD_OUT = 2000

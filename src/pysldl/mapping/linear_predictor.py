@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.sparse_product import sparse_times
+from pysldl.backend.linear_algebra import sparse_times
 from pysldl.backend.threads import matmul
 
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.base import BaseEstimator
 
-from pysldl.backend.design_matrix import as_dense
+from pysldl.backend.linear_algebra import as_dense
 
 
 class NormalEquations(BaseEstimator):

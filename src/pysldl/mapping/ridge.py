@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pysldl._utils.constraints import AnnotatedParameters, Count, NotNegative, Seed
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback
-from pysldl.backend.design_matrix import DesignMatrix, as_dense, design_matrix
 from pysldl.backend.dispatch import as_int32_indices
+from pysldl.backend.linear_algebra import DesignMatrix, as_dense, design_matrix
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.exceptions import DataError
 from pysldl.mapping.conjugate_gradient import LEVERAGE_PROBES, SINGLE_PRECISION_REACH, solve_cg

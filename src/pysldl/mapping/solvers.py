@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from pysldl.backend.cholesky import cholesky_factor, cholesky_solve, triangular_solve
-from pysldl.backend.design_matrix import DesignMatrix
-from pysldl.backend.device import to_host
+from pysldl.backend.dispatch import to_host
+from pysldl.backend.linear_algebra import DesignMatrix, cholesky_factor, cholesky_solve, triangular_solve
 
 LEVERAGE_BLOCK = 1024
 LARGEST_GRAM = 2000  # features up to which L-BFGS forms the Gram matrix once

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.design_matrix import as_dense
+from pysldl.backend.linear_algebra import as_dense
 from pysldl.backend.row_norms import l2_normalize, unit_vectors
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.frames import as_column

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
-from pysldl.backend.boosting import Examples, boosted_forests
-from pysldl.backend.trees import NO_TREES, Trees, sum_of_trees
+from pysldl.backend.trees import NO_TREES, Examples, Trees, boosted_forests, sum_of_trees
 from pysldl.metrics import evaluate, inverse_propensity_from_counts
 from pysldl.ranking.candidates import Candidates, are_labels, best_labels
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from pysldl.backend.threads import parallel_for
 
-__all__ = ["best_by_weights", "score_candidates"]
-
 
 def score_candidates(X: Any, labels: NDArray[np.int32], W: Any, bias: NDArray[np.float32]) -> NDArray[np.float32]:
     scores = np.full(labels.shape, -np.inf, dtype=np.float32)

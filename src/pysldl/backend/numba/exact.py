@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 
 from pysldl.backend.exact import EXP_TERMS, LN2_HIGH, LN2_LOW, PER_LN2
 
-__all__ = ["exp_of_many", "listed_products"]
-
 TERMS = np.array(EXP_TERMS)
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from numba import njit
 
-__all__ = ["pop_sorted", "push"]
-
 
 @njit(nogil=True, cache=True)
 def _sink(values: Any, numbers: Any, size: int, value: Any, number: Any) -> None:

@@ -10,8 +10,6 @@ from scipy import sparse
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.threads import concatenate_parts
 
-__all__ = ["best_terms", "limit_postings", "search_inverted_index"]
-
 
 def search_inverted_index(
     queries: Any, postings: Any, k: int, exclude: NDArray[np.integer] | None = None

@@ -3,8 +3,6 @@
 import numpy as np
 from numba import njit
 
-__all__ = ["group_rows_by_label"]
-
 
 @njit(nogil=True, cache=True)
 def group_rows_by_label(candidates, everywhere, late, yp, yi, n_labels, kept):

@@ -10,8 +10,6 @@ from scipy import sparse
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.threads import concatenate_parts, parallel_for
 
-__all__ = ["largest", "pair_distances", "pair_products"]
-
 
 def largest(
     values: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None

@@ -6,8 +6,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["prefetch"]
-
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, place: Any) -> Any:

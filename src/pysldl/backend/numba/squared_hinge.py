@@ -22,8 +22,6 @@ from pysldl.backend.squared_hinge import (
 )
 from pysldl.backend.threads import parallel_for
 
-__all__ = ["solve_squared_hinge"]
-
 N_STRIDES = 64
 CENTER, FREEDOM = np.float32(BIAS_CENTER), np.float32(BIAS_FREEDOM)
 AHEAD, CACHE_LINE = 2, np.uint64(16)  # how many rows ahead memory is asked for; numbers of four bytes in a line

@@ -1,13 +1,11 @@
-"""Sums of decision trees, one candidate after the other."""
+"""Decision trees, grown row by row; their sums, one candidate after the other."""
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from pysldl.backend.threads import parallel_for
-from pysldl.backend.trees import Trees
-
-__all__ = ["add_trees", "sum_of_trees"]
+from pysldl.backend.trees import MIN_HESSIAN, GrownTree, Trees
 
 
 def sum_of_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
@@ -25,3 +23,107 @@ def add_trees(start, stop, X, roots, feature, threshold, left, right, value, tot
             while left[node] != node:
                 node = left[node] if X[row, feature[node]] <= threshold[node] else right[node]
             total[row] += value[node]
+
+
+def grow_tree(
+    bins: NDArray[np.uint8],
+    gradients: NDArray[np.float64],
+    hessians: NDArray[np.float64],
+    *,
+    max_leaves: int,
+    min_rows: int,
+) -> GrownTree:
+    n_bins = int(bins.max(initial=0)) + 1
+    feature, cut, left, right, value, depth, leaf = _grow(
+        np.ascontiguousarray(bins), gradients, hessians, max_leaves, min_rows, n_bins
+    )
+    return GrownTree(feature, cut, left, right, value, int(depth.max()), leaf)
+
+
+@njit(nogil=True, cache=True)
+def _grow(bins, gradients, hessians, max_leaves, min_rows, n_bins):
+    n_rows, n_features = bins.shape
+    most = 2 * max_leaves - 1
+    feature, cut = np.zeros(most, np.int32), np.zeros(most, np.int32)
+    left, right = np.arange(most).astype(np.int32), np.arange(most).astype(np.int32)
+    value, gain, depth = np.zeros(most), np.zeros(most), np.zeros(most, np.int32)
+    start, stop = np.zeros(most, np.int64), np.zeros(most, np.int64)
+    histograms = np.zeros((most, n_features, n_bins, 3))
+    order, passed = np.arange(n_rows).astype(np.int32), np.empty(n_rows, np.int32)
+    stop[0], n_nodes = n_rows, 1
+    _count(bins, gradients, hessians, order[:n_rows], histograms[0])
+    gain[0], feature[0], cut[0], value[0] = _best_split(histograms[0], min_rows)
+    while n_nodes < most:
+        node = np.argmax(gain[:n_nodes])
+        if gain[node] <= 0:
+            break
+        column, last = feature[node], cut[node]
+        middle, n_passed = start[node], 0
+        for place in range(start[node], stop[node]):
+            row = order[place]
+            if bins[row, column] <= last:
+                order[middle] = row
+                middle += 1
+            else:
+                passed[n_passed] = row
+                n_passed += 1
+        order[middle : stop[node]] = passed[:n_passed]
+        first, second = n_nodes, n_nodes + 1
+        n_nodes += 2
+        left[node], right[node], gain[node] = first, second, 0.0
+        start[first], stop[first], start[second], stop[second] = start[node], middle, middle, stop[node]
+        fewer = first if 2 * (middle - start[node]) <= stop[node] - start[node] else second
+        other = first + second - fewer
+        _count(bins, gradients, hessians, order[start[fewer] : stop[fewer]], histograms[fewer])
+        histograms[other] = histograms[node] - histograms[fewer]
+        for child in (first, second):
+            depth[child] = depth[node] + 1
+            gain[child], feature[child], cut[child], value[child] = _best_split(histograms[child], min_rows)
+    leaf = np.empty(n_rows, np.int32)
+    for node in range(n_nodes):
+        if left[node] == node:
+            feature[node] = cut[node] = 0
+            for place in range(start[node], stop[node]):
+                leaf[order[place]] = node
+    return feature[:n_nodes], cut[:n_nodes], left[:n_nodes], right[:n_nodes], value[:n_nodes], depth[:n_nodes], leaf
+
+
+@njit(nogil=True, cache=True)
+def _count(bins, gradients, hessians, rows, histogram):
+    for row in rows:
+        gradient, hessian = gradients[row], hessians[row]
+        for column in range(bins.shape[1]):
+            place = bins[row, column]
+            histogram[column, place, 0] += 1
+            histogram[column, place, 1] += gradient
+            histogram[column, place, 2] += hessian
+
+
+@njit(nogil=True, cache=True)
+def _best_split(histogram, min_rows):
+    n_features, n_bins, _ = histogram.shape
+    best, best_feature, best_cut = 0.0, 0, 0
+    rows = gradient = hessian = 0.0
+    for place in range(n_bins):
+        rows += histogram[0, place, 0]
+        gradient += histogram[0, place, 1]
+        hessian += histogram[0, place, 2]
+    for column in range(n_features):
+        of_rows = of_gradient = of_hessian = 0.0
+        for place in range(n_bins):
+            of_rows += histogram[column, place, 0]
+            of_gradient += histogram[column, place, 1]
+            of_hessian += histogram[column, place, 2]
+            other_hessian = hessian - of_hessian
+            if of_rows < min_rows or of_hessian < MIN_HESSIAN:
+                continue
+            if rows - of_rows < min_rows or other_hessian < MIN_HESSIAN:
+                break
+            other = gradient - of_gradient
+            gain = (
+                of_gradient * of_gradient / of_hessian + other * other / other_hessian - gradient * gradient / hessian
+            )
+            if gain > best:
+                best, best_feature, best_cut = gain, column, place
+    value = -gradient / hessian if hessian > 0 else 0.0
+    return best, best_feature, best_cut, value

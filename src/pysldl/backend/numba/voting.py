@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.threads import concatenate_parts
 
-__all__ = ["vote_top"]
-
 
 def vote_top(
     neighbors: NDArray[np.int32], weights: NDArray[np.float32], Y: Any, m: int

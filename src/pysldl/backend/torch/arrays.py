@@ -11,21 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.backend.device import current_device, device_copies
-
-__all__ = [
-    "DeviceCSR",
-    "as_csr",
-    "as_tensor",
-    "csr_on_device",
-    "kept_tensor",
-    "memory_of",
-    "ranges",
-    "remember",
-    "row_squares",
-    "segment_sums",
-    "torch_type",
-]
+from pysldl.backend.dispatch import current_device, device_copies
 
 _lock = Lock()  # prediction may ask in several threads
 _kept: dict[tuple[int, Any], "DeviceCSR"] = {}

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from pysldl.backend.torch.arrays import as_csr, as_tensor, csr_on_device, ranges, segment_sums
 
-__all__ = ["score_candidates"]
-
 VALUES_AT_ONCE = 1 << 26
 
 

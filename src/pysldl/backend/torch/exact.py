@@ -6,8 +6,6 @@ from torch import Tensor
 
 from pysldl.backend.exact import MANTISSA
 
-__all__ = ["hstack", "multiply", "power_of_two", "round_to_bits"]
-
 
 def round_to_bits(x: Tensor, bits: int, axis: int | None = None) -> Tensor:
     size = x.abs()

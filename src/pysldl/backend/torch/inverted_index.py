@@ -8,12 +8,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.backend.device import device_copies
+from pysldl.backend.dispatch import device_copies
 from pysldl.backend.half_precision import SMALLEST
 from pysldl.backend.row_norms import NEARLY
 from pysldl.backend.torch.arrays import kept_tensor, memory_of, ranges, remember, segment_sums
-
-__all__ = ["best_terms", "heaviest_terms", "mean_rows", "padded_terms", "postings_of"]
 
 
 class Terms(NamedTuple):

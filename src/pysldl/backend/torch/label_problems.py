@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 from pysldl.backend.label_problems import HeldPairs, LabelProblems
 from pysldl.backend.torch.arrays import as_tensor, kept_tensor, remember
 
-__all__ = ["group_rows_by_label", "held_pairs"]
-
 
 def group_rows_by_label(
     candidates: NDArray[np.int32],

@@ -11,8 +11,6 @@ from pysldl.backend.torch.arrays import as_tensor
 from pysldl.backend.torch.candidate_scores import score_candidates
 from pysldl.backend.torch.selection import BLOCK_BYTES, Found, concatenate_found
 
-__all__ = ["nearest_vectors", "pair_distances", "pair_products"]
-
 
 def nearest_vectors(
     Q: NDArray[np.float32], vectors: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None

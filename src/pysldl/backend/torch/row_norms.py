@@ -7,8 +7,6 @@ import torch
 from pysldl.backend.row_norms import NEARLY
 from pysldl.backend.torch.arrays import row_squares
 
-__all__ = ["has_unit_rows"]
-
 
 def has_unit_rows(X: Any) -> bool:
     lengths = torch.sqrt(row_squares(X).double())

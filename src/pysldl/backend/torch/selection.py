@@ -5,8 +5,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["BLOCK_BYTES", "Found", "concatenate_found", "largest_nonnegative", "pad_found"]
-
 BLOCK_BYTES = 1 << 29
 
 Found = tuple[NDArray[np.int32], NDArray[np.float32]]

@@ -14,8 +14,6 @@ from pysldl.backend.torch.inverted_index import heaviest_terms, padded_terms
 from pysldl.backend.torch.selection import BLOCK_BYTES, Found
 from pysldl.backend.triton.selection import largest_positive
 
-__all__ = ["nearest_by_terms", "search_by_terms", "search_inverted_index", "sparse_products"]
-
 BLOCK = 512
 
 

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from pysldl.backend.torch.selection import largest_nonnegative
 
-__all__ = ["largest_positive"]
-
 BLOCK = 1024
 SPARE = 4  # times as many as are asked for have room: the search for the smallest of them ends early
 # Bits of 2^-14 and 4, between which that search begins, and how often a range is cut into eight.

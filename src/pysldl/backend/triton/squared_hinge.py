@@ -17,8 +17,6 @@ from pysldl.backend.label_problems import HeldPairs, LabelProblems
 from pysldl.backend.squared_hinge import BEFORE_HELD, BIAS_CENTER, BIAS_FREEDOM, largest_first
 from pysldl.backend.torch.arrays import as_tensor, csr_on_device, kept_tensor, row_squares
 
-__all__ = ["solve_squared_hinge"]
-
 PROGRAMS_PER_PROCESSOR = 8
 SHARE_OF_MEMORY = 8
 FIRST_ROOM = 1 << 25

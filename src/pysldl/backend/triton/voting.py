@@ -13,8 +13,6 @@ from pysldl.backend.triton.inverted_index import nearest_by_terms, sparse_produc
 from pysldl.backend.triton.selection import largest_positive
 from pysldl.backend.voting import FAINTEST
 
-__all__ = ["vote_by_terms", "vote_top"]
-
 
 def vote_top(neighbors: NDArray[np.int32], weights: NDArray[np.float32], Y: Any, m: int) -> Found:
     labels, votes = _vote_top(as_tensor(neighbors), as_tensor(weights, torch.float32), Y, m)

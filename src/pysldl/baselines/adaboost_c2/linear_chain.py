@@ -10,7 +10,7 @@ from scipy import linalg, sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator
 
-from pysldl.backend.design_matrix import as_dense
+from pysldl.backend.linear_algebra import as_dense
 from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
 from pysldl.baselines.logistic import fit_logistic
 

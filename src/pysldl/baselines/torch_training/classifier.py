@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from pysldl._utils.constraints import Count, NotNegative, Positive, Share
 from pysldl._utils.docstrings import inherit_parameters
 from pysldl._utils.memory import require_memory
-from pysldl.backend.device import find_device
+from pysldl.backend.dispatch import find_device
 from pysldl.backend.threads import single_threaded_torch
 from pysldl.backend.topk import top_k
 from pysldl.baselines.base import CALIBRATION_ROWS, BaselineClassifier

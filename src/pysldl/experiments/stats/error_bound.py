@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.design_matrix import as_dense
+from pysldl.backend.linear_algebra import as_dense
 
 BLOCK_BYTES = 64 << 20
 

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend import exact
-from pysldl.backend.device import to_device, to_host
+from pysldl.backend.dispatch import primitive, to_device, to_host
 from pysldl.backend.exact import TERM_BITS, listed_products, round_to_bits
-from pysldl.backend.js_divergence import log_mixture_volumes, mixture_pulls
-from pysldl.backend.sparse_product import sparse_times
+from pysldl.backend.linear_algebra import sparse_times
 
 SINGLE_BITS = 23  # that a number in single precision holds, whatever its sign
 ROWS_AT_ONCE = 1 << 14
@@ -302,3 +301,32 @@ def _js_pull_labels(
 def _blocks(n_rows: int, row_size: int) -> list[slice]:
     step = max(1, VALUES_AT_ONCE // max(row_size, 1))
     return [slice(start, start + step) for start in range(0, n_rows, step)]
+
+
+@primitive(numba=True)
+def log_mixture_volumes(mu: Array, variance: Array) -> Array:
+    """``sum_k log m_ijk`` for all pairs, (n_labels, n_labels): the large part of divergences, which nearly cancels."""
+    total = np.zeros((len(mu), len(mu)))
+    for mu_k, var_k in zip(mu.T, variance.T, strict=True):
+        total += exact.log(_mixture_variance(mu_k, var_k))
+    return total
+
+
+@primitive(numba=True)
+def mixture_pulls(S: Array, mu: Array, variance: Array) -> tuple[Array, Array]:
+    """``sum_j S_ij (mu_i - mu_j)/m_ijk`` and ``sum_j S_ij/m_ijk``, each (n_labels, n_components); S is symmetric."""
+    by_mu, by_variance = np.empty_like(mu), np.empty_like(mu)
+    for k, (mu_k, var_k) in enumerate(zip(mu.T, variance.T, strict=True)):
+        T = S / _mixture_variance(mu_k, var_k)
+        by_variance[:, k] = T.sum(axis=1)
+        by_mu[:, k] = mu_k * by_variance[:, k] - T @ mu_k
+    return by_mu, by_variance
+
+
+def _mixture_variance(mu_k: Array, var_k: Array) -> Array:
+    """Variance along one axis of the equal mixture of labels i and j, (n_labels, n_labels)."""
+    mixture = np.subtract.outer(0.5 * mu_k, 0.5 * mu_k)
+    mixture *= mixture
+    mixture += 0.5 * var_k
+    mixture += 0.5 * var_k[:, None]
+    return mixture

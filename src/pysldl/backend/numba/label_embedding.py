@@ -1,4 +1,4 @@
-"""The sums of one row after the other, and only what may be among the strongest sorted."""
+"""The loops of the label embeddings, row by row; Adam takes the steps of the NumPy form, bit for bit."""
 
 from typing import Any
 
@@ -6,9 +6,8 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from pysldl.backend.label_embedding import BETA1, BETA2, EPSILON
 from pysldl.backend.threads import n_threads
-
-__all__ = ["walk_step"]
 
 
 def walk_step(
@@ -69,3 +68,53 @@ def _walk(pp, pi, pd, labels, values, discount, n_parts):
                 found[row, slot] = reached[order[slot]]
                 strengths[row, slot] = strength_of[order[slot]]
     return found, strengths
+
+
+def ranking_hinge(
+    D: NDArray[np.float64],
+    ranking: NDArray[np.int32],
+    margin: float,
+    sign: int = 1,
+    *,
+    offset: NDArray[np.float64] | None = None,
+    out: NDArray[np.float64] | None = None,
+) -> tuple[float, NDArray[np.float64]]:
+    G = np.zeros(D.shape) if out is None else out
+    if ranking.shape[1] < 2:
+        return 0.0, G
+    offset = np.zeros(D.shape[1]) if offset is None else offset
+    losses = _hinge(np.ascontiguousarray(D), ranking, float(margin), float(sign), offset, G)
+    return float(losses.sum()), G
+
+
+@njit(parallel=True, cache=True)
+def _hinge(D, ranking, margin, sign, offset, G):
+    n_rows, n_ranked = ranking.shape
+    losses = np.zeros(n_rows, np.float64)
+    for i in prange(n_rows):
+        row, order, to = D[i], ranking[i], G[i]
+        loss, before = 0.0, 0.0
+        this = order[0]
+        here = row[this] + offset[this]
+        for j in range(1, n_ranked):
+            label = order[j]
+            there = row[label] + offset[label]
+            violation = max(sign * (here - there) + margin, 0.0)
+            active = 1.0 if violation > 0.0 else 0.0  # no branch: it would be foreseen half of the time
+            loss += violation
+            to[this] = sign * (active - before)
+            this, here, before = label, there, active
+        to[this] = -sign * before
+        losses[i] = loss
+    return losses
+
+
+@njit(parallel=True, cache=True, error_model="numpy")
+def adam_update_rows(parameters, first, second, rows, gradient, rates, shrink=1.0):
+    for at in prange(len(rows)):
+        row = rows[at]
+        p, m, v, g, rate = parameters[row], first[row], second[row], gradient[at], rates[at]
+        for k in range(len(p)):
+            m[k] = m[k] + (1 - BETA1) * (g[k] - m[k])
+            v[k] = v[k] + (1 - BETA2) * (g[k] * g[k] - v[k])
+            p[k] = shrink * p[k] - rate * np.float64(m[k]) / (np.sqrt(np.float64(v[k])) + EPSILON)

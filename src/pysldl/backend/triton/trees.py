@@ -13,12 +13,18 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pysldl.backend.boosting import FINEST, N_BINS, Examples, joined_trees, log_odds
 from pysldl.backend.torch.arrays import as_tensor
-from pysldl.backend.tree_growth import MIN_HESSIAN, GrownTree
-from pysldl.backend.trees import NO_TREES, Trees
-
-__all__ = ["boosted_forests"]
+from pysldl.backend.trees import (
+    FINEST,
+    MIN_HESSIAN,
+    N_BINS,
+    NO_TREES,
+    Examples,
+    GrownTree,
+    Trees,
+    joined_trees,
+    log_odds,
+)
 
 ROWS = 256
 # What is to be done next in a forest: the leaf to split, its feature and cut, the first of the new leaves, the smaller

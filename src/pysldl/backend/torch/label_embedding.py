@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-__all__ = ["ranking_hinge"]
-
 
 def ranking_hinge(
     D: Tensor, ranking: Tensor, margin: float, sign: int = 1, *, offset: Tensor | None = None, out: Tensor | None = None

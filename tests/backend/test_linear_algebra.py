@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.backend.conjugate_gradient import advance, column_dots, turn
-from pysldl.backend.sparse_product import sparse_times
+from pysldl.backend.linear_algebra import advance, column_dots, sparse_times, turn
 
 pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop to compare")
 
@@ -34,7 +33,7 @@ def test_product(shape, precision, no_numba):
 
 def test_shares_are_equal_in_stored_values_and_cover_every_row():
     sizes = np.r_[0, 5000, np.zeros(50, int), np.ones(5000, int), 0]
-    from pysldl.backend.numba.sparse_product import equal_shares
+    from pysldl.backend.numba.linear_algebra import equal_shares
 
     bounds = equal_shares(np.r_[0, np.cumsum(sizes)], 8)
     assert bounds[0] == 0 and bounds[-1] == len(sizes) and (np.diff(bounds) >= 0).all()

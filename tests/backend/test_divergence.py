@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from pysldl.backend.ranking_hinge import ranking_hinge
-from pysldl.embedding.divergence import (
+from pysldl.backend.divergence import (
     Gaussians,
     js_backward,
     js_of_all,
@@ -13,6 +12,7 @@ from pysldl.embedding.divergence import (
     kl_of_all,
     kl_of_pairs,
 )
+from pysldl.backend.label_embedding import ranking_hinge
 from pysldl.embedding.label_graph import rank_labels
 from pysldl.embedding.vector import squared_error
 

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from pysldl.backend.js_divergence import log_mixture_volumes, mixture_pulls
+from pysldl.backend.divergence import Gaussians, js_backward, js_of_all, log_mixture_volumes, mixture_pulls
 from pysldl.embedding import GaussianLabelEmbedding
-from pysldl.embedding.divergence import Gaussians, js_backward, js_of_all
 
 pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop to compare")
 

@@ -1,4 +1,7 @@
-"""Products of the features of a regression on the device."""
+"""Design matrices, Cholesky factors and the vector part of conjugate gradients on the device.
+
+The numbers of the columns come back as NumPy arrays.
+"""
 
 from dataclasses import replace
 from functools import cached_property
@@ -10,12 +13,23 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.backend.design_matrix import DesignMatrix
+from pysldl.backend.linear_algebra import DesignMatrix
 from pysldl.backend.torch.arrays import as_csr, as_tensor, torch_type
 
-__all__ = ["DeviceDesignMatrix", "design_matrix"]
-
 ROWS_AT_ONCE = 8192
+
+
+def cholesky_factor(A: Tensor, alpha: float) -> Tensor:
+    A.diagonal().add_(alpha)
+    return torch.linalg.cholesky(A)
+
+
+def cholesky_solve(factor: Tensor, B: Tensor) -> Tensor:
+    return torch.cholesky_solve(as_tensor(B, factor.dtype), factor)
+
+
+def triangular_solve(factor: Tensor, B: Tensor) -> Tensor:
+    return torch.linalg.solve_triangular(factor, B, upper=False)
 
 
 def design_matrix(X: Any, mean: NDArray[np.floating] | None = None) -> DesignMatrix:
@@ -72,3 +86,22 @@ class DeviceDesignMatrix(DesignMatrix):
 def _placed(X: Any) -> Tensor:
     dtype = torch_type(X.dtype)
     return as_csr(X, dtype) if sparse.issparse(X) else as_tensor(X, dtype)
+
+
+def column_dots(A: Tensor, B: Tensor) -> NDArray[np.float64]:
+    dots: NDArray[np.float64] = (A.double() * B.double()).sum(0).cpu().numpy()
+    return dots
+
+
+def advance(
+    W: Tensor, residual: Tensor, direction: Tensor, image: Tensor, length: NDArray[Any], scale: Tensor
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    by = as_tensor(length, W.dtype)
+    W += by * direction
+    residual -= by * image
+    return column_dots(residual, residual), column_dots(residual, scale[:, None] * residual)
+
+
+def turn(direction: Tensor, residual: Tensor, scale: Tensor, share: NDArray[Any]) -> None:
+    direction *= as_tensor(share, direction.dtype)
+    direction += scale[:, None] * residual

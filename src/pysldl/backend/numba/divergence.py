@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 
 from pysldl.backend import exact
 
-__all__ = ["log_mixture_volumes", "mixture_pulls"]
-
 # Eight factors as large or as small as single precision allows stay within the range of double precision.
 FACTORS_AT_ONCE = 8
 LN2 = 0.6931471805599453
