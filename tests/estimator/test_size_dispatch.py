@@ -10,6 +10,7 @@ from pysldl.decoding import FeatureNeighborDecoder, NeighborDecoder
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.estimator.size_dispatch import ProblemSize, SizeDispatch, for_size, stage_for
 from pysldl.exceptions import DataError
+from pysldl.ranking import LinearRanker
 
 DISPATCH = SizeDispatch("small", "large", limit=1000, most_features=20, min_density=0.1)
 
@@ -32,9 +33,17 @@ def test_other_stages_are_what_they_are():
     assert stage_for("stage", ProblemSize(1, 1)) == "stage" and stage_for(None, ProblemSize(1, 1)) is None
 
 
+@pytest.mark.parametrize(("labels_per_row", "n_candidates"), [(0.5, 75), (6, 75), (10, 120), (80, 300)])
+def test_rows_of_many_labels_get_more_candidates(labels_per_row, n_candidates):
+    size = ProblemSize(1, 1, labels_per_row=labels_per_row)
+    ranker = LinearRanker(None)
+    assert stage_for(ranker, size).n_candidates == n_candidates and ranker.n_candidates is None
+    assert stage_for(LinearRanker(7), size).n_candidates == 7
+
+
 def test_the_size_of_dense_and_sparse_rows_is_the_same():
     X, Y = np.array([[1.0, 0.0, 0.0, 2.0], [0.0, 0.0, 0.0, 3.0]]), np.eye(2)
-    assert ProblemSize.of(X, Y) == ProblemSize.of(sparse.csr_array(X), Y) == (2, 2, 4, 0.375)
+    assert ProblemSize.of(X, Y) == ProblemSize.of(sparse.csr_array(X), Y) == (2, 2, 4, 0.375, 1.0)
 
 
 @pytest.mark.parametrize("wrong", [{"limit": -1}, {"limit": 0.5}, {"most_features": None}, {"min_density": 2}])

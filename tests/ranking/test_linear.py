@@ -142,6 +142,18 @@ def test_bad_parameters(train):
         make_sldl("fast", decoder__n_neighbors=0).fit(train.X, train.Y)
 
 
+def test_the_number_of_candidates_follows_the_labels_of_the_rows(tmp_path):
+    rng = np.random.RandomState(0)
+    Y = sparse.csr_array((rng.rand(400, 500) < 0.05).astype(np.int8))
+    X = normalize(sparse.hstack([Y, sparse.random(400, 4000, 0.01, random_state=0)], format="csr"))
+    clf = make_sldl("accurate", random_state=0).fit(X, Y)
+    assert clf.ranker_.n_candidates == round(12 * Y.nnz / 400) > 250
+    clf.save(tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.ranker_.n_candidates == clf.ranker_.n_candidates
+    assert np.array_equal(again.predict_topk(X[:20], k=5)[0], clf.predict_topk(X[:20], k=5)[0])
+
+
 def test_few_labels_are_candidates_of_all_rows_and_only_held_out_rows_are_searched(train, monkeypatch):
     searched = []
     search = FeatureNeighborDecoder.candidates_apart

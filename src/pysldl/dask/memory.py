@@ -56,7 +56,8 @@ def worker_memory(
         By stage.
     """
     row = n_nonzeros / max(n_samples, 1)
-    size = ProblemSize(n_samples, n_labels, n_features, n_nonzeros / max(n_samples * n_features, 1))
+    density = n_nonzeros / max(n_samples * n_features, 1)
+    size = ProblemSize(n_samples, n_labels, n_features, density, n_carried / max(n_samples, 1))
     width = getattr(for_size(estimator, size).ranker, "n_candidates", 0)
     stages = {
         "encoding": int(PROCESS + (TERM_BYTES * n_features if from_texts else 0) + 48 * row * ROWS_AT_ONCE),

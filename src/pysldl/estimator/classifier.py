@@ -342,7 +342,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         own = codes[held]
         self.decoder_.tune(own, held, codes)
         candidates: tuple[NDArray[np.int32], NDArray[np.float32]] = self.decoder_.loo_candidates(
-            own, held, codes, Y, min(self.ranker_.n_candidates, Y.shape[1])
+            own, held, codes, Y, min(self.ranker_.n_offered, Y.shape[1])
         )
         return candidates
 
@@ -363,7 +363,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         theirs already (``of_held``), the others get what a read-out offers to rows that it has seen: negatives that
         are as hard, for a product of matrices.
         """
-        shape = (Y.shape[0], min(self.ranker_.n_candidates, Y.shape[1]))
+        shape = (Y.shape[0], min(self.ranker_.n_offered, Y.shape[1]))
         labels, votes = workspace.empty(shape, np.int32), workspace.empty(shape, np.float32)
         everywhere, late = self.ranker_.offers_all_labels(Y, readout=of_held is not None), None
         if everywhere or of_held is not None:
@@ -535,7 +535,9 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             By the name of the stage.
         """
         density = n_nonzeros / max(n_samples * n_features, 1)
-        size = ProblemSize(n_samples, n_labels, n_features or None, density)
+        # Of labels that share a row there are at least as many pairs as the square of the mean number of labels.
+        labels_per_row = (n_pairs / max(n_samples, 1)) ** 0.5 if n_pairs else 1.0
+        size = ProblemSize(n_samples, n_labels, n_features or None, density, labels_per_row)
         embedding, mapping, decoder, ranker = self._stages(size)
         width = getattr(embedding, "n_components", n_labels)
         codes = 4 * n_samples * width

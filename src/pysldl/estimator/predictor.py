@@ -685,7 +685,7 @@ class StagedPredictor(LabelPredictor):
             index.max_postings,
             max(decoder.n_neighbors_, decoder.candidate_neighbors),
             float(decoder.temperature_),
-            min(ranker.n_candidates, len(self.label_names_)),
+            min(ranker.n_offered, len(self.label_names_)),
             centroids.n_terms,
             centroids.max_postings,
             int(ranker.n_centroid_candidates_),
@@ -710,7 +710,7 @@ class StagedPredictor(LabelPredictor):
 
     def _ranked(self, X: Any, codes: Any) -> Candidates:
         """Candidates of rows with the scores of the first ranking stage."""
-        width = min(self.ranker_.n_candidates, len(self.label_names_))
+        width = min(self.ranker_.n_offered, len(self.label_names_))
         voted = self.decoder_.candidates(codes, width) if self.ranker_.needs_votes else ()
         ranked: Candidates = self.ranker_.rank(as_float32_rows(X), *voted)
         return ranked

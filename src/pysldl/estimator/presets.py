@@ -102,7 +102,7 @@ def _accurate() -> SLDLClassifier:
             small=BlendDecoder(JointNeighborDecoder(), LinearReadout(alpha=0.1), weight=None),
             large=FeatureNeighborDecoder(n_neighbors=100, n_terms=32, index_terms=50, temperature=None),
         ),
-        SizeDispatch(small=None, large=LinearRanker(n_candidates=75, C=None), min_density=MOSTLY),
+        SizeDispatch(small=None, large=LinearRanker(n_candidates=None, C=None), min_density=MOSTLY),
         reranker=TreeReranker(),
         standardize=None,
         random_state=0,

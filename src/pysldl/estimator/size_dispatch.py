@@ -10,6 +10,7 @@ from sklearn.utils._param_validation import Interval
 
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.decoding.joint import DENSE_FEATURES
+from pysldl.ranking.linear import LinearRanker, candidates_for
 
 __all__ = ["ProblemSize", "SizeDispatch", "for_size", "stage_for"]
 
@@ -25,18 +26,23 @@ class ProblemSize(NamedTuple):
         None: not known yet, as of texts, which have many.
     density : float
         Share of the features' values that are not zero.
+    labels_per_row : float
+        Labels of a training row, on average.
     """
 
     n_samples: int
     n_labels: int
     n_features: int | None = None
     density: float = 0.0
+    labels_per_row: float = 1.0
 
     @classmethod
     def of(cls, X: Any, Y: Any) -> Self:
         """The size of training rows with features ``X`` and a label indicator ``Y``."""
-        filled = X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X)
-        return cls(Y.shape[0], Y.shape[1], X.shape[1], filled / max(X.shape[0] * X.shape[1], 1))
+        filled, carried = (M.count_nonzero() if sparse.issparse(M) else np.count_nonzero(M) for M in (X, Y))
+        (n_samples, n_labels), n_features = Y.shape, X.shape[1]
+        density, labels_per_row = filled / max(n_samples * n_features, 1), carried / max(n_samples, 1)
+        return cls(n_samples, n_labels, n_features, density, labels_per_row)
 
 
 class SizeDispatch(BaseEstimator):
@@ -88,13 +94,15 @@ class SizeDispatch(BaseEstimator):
 
 
 def stage_for(stage: Any, size: ProblemSize) -> Any:
-    """Return the stage to use for a problem of that size: ``stage`` itself, unless it is a :class:`SizeDispatch`."""
-    if not isinstance(stage, SizeDispatch):
-        return stage
-    validate_parameters(stage)
-    few = size.n_features is not None and size.n_features <= stage.most_features
-    small = few and size.density > stage.min_density and size.n_samples * size.n_labels <= stage.limit
-    return stage.small if small else stage.large
+    """Return the stage to use for a problem of that size: ``stage`` itself, or one with what depends on the size."""
+    if isinstance(stage, SizeDispatch):
+        validate_parameters(stage)
+        few = size.n_features is not None and size.n_features <= stage.most_features
+        small = few and size.density > stage.min_density and size.n_samples * size.n_labels <= stage.limit
+        stage = stage.small if small else stage.large
+    if isinstance(stage, LinearRanker) and stage.n_candidates is None:
+        return clone(stage).set_params(n_candidates=candidates_for(size.labels_per_row))
+    return stage
 
 
 def for_size(classifier: Any, size: ProblemSize) -> Any:

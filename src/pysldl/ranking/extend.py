@@ -53,7 +53,7 @@ def extend_ranker(
         # Where all labels of a row are scored, a new one must be told from any row, too.
         any_rows = np.linspace(0, X.shape[0] - 1, SPREAD_ROWS if ranker.all_labels_ else 0).astype(np.int32)
         postings = X.T.tocsr() if postings is None else postings
-        problems = _problems(X, sparse.csc_array(Y)[:, new], ranker.n_candidates, postings, any_rows)
+        problems = _problems(X, sparse.csc_array(Y)[:, new], ranker.n_offered, postings, any_rows)
         costs = ranker.cost_of_labels(Y)
         W, grown.bias_[new], *_ = fit_squared_hinge(
             X,

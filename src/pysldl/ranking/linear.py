@@ -42,6 +42,8 @@ MOST_SCORES, SAMPLED_ROWS, HARD_LABELS = 1 << 25, 2000, 30
 FIRST_C, FIRST_TOL = 0.3, 4.0
 VOTES_WORTH = 0.02  # where they do not gain so much, they are not worth a search for every row
 CENTROIDS_TRIED = 25
+# As many candidates as this for each label that a row has: what is left out, no ranker finds.
+CANDIDATES_OF_LABEL, FEWEST_CANDIDATES, MOST_CANDIDATES = 12, 75, 300
 
 
 class LinearRanker(LightEstimator):
@@ -55,8 +57,9 @@ class LinearRanker(LightEstimator):
 
     Parameters
     ----------
-    n_candidates : int
-        Labels of a row that the decoder proposes.
+    n_candidates : int or None
+        Labels of a row that the decoder proposes. None: twelve for each label that a training row has on average, from
+        75 to 300; a classifier settles it before it fits the ranker.
     n_frequent : int or None
         Labels with the most training rows that every row gets as candidates beside them: rows with few words have
         few neighbors, and a few labels may be on most rows. None: as few as find half a point of recall less than
@@ -129,7 +132,7 @@ class LinearRanker(LightEstimator):
 
         positive, some = [Interval(Integral, 1, None, closed="left")], [Interval(Integral, 0, None, closed="left")]
         return {
-            "n_candidates": positive,
+            "n_candidates": [*positive, None],
             "n_frequent": [*some, None],
             "n_centroid_candidates": [*some, None],
             "C": [Interval(Real, 0, None, closed="neither"), None],
@@ -142,7 +145,7 @@ class LinearRanker(LightEstimator):
 
     def __init__(
         self,
-        n_candidates: int = 50,
+        n_candidates: int | None = 50,
         *,
         n_frequent: int | None = None,
         n_centroid_candidates: int | None = None,
@@ -162,6 +165,11 @@ class LinearRanker(LightEstimator):
         self.tol = tol
         self.min_weight = min_weight
         self.held_out = held_out
+
+    @property
+    def n_offered(self) -> int:
+        """``n_candidates``; of None the fewest that it stands for."""
+        return FEWEST_CANDIDATES if self.n_candidates is None else self.n_candidates
 
     def check_parameters(self) -> None:
         """An error where a parameter has a value that cannot be used: before candidates are computed for nothing."""
@@ -253,19 +261,19 @@ class LinearRanker(LightEstimator):
             return self._labels_are_few(Y)
         n_samples, n_labels = Y.shape[0], int(np.count_nonzero(np.bincount(Y.indices)))
         # The sample may have twice as many pairs of a row and a label as candidates of all rows would be.
-        cheap = SAMPLED_ROWS * n_labels <= 2 * n_samples * self.n_candidates
+        cheap = SAMPLED_ROWS * n_labels <= 2 * n_samples * self.n_offered
         return bool(cheap and n_samples * n_labels <= MOST_SCORES)
 
     def _labels_are_few(self, Y: sparse.csr_array) -> bool:
         return self.n_frequent is None and int(np.count_nonzero(np.bincount(Y.indices))) <= min(
-            self.n_candidates, FEW_LABELS
+            self.n_offered, FEW_LABELS
         )
 
     def _rows_of_all_labels(
         self, X: sparse.csr_array, Y: sparse.csr_array, held: NDArray[np.integer], rng: np.random.RandomState
     ) -> tuple[LabelRows, NDArray[np.int32]]:
         """The rows of every label where all labels are scored, and the candidates of the rows held out."""
-        n_samples, width = Y.shape[0], min(self.n_candidates, Y.shape[1])
+        n_samples, width = Y.shape[0], min(self.n_offered, Y.shape[1])
         others = np.delete(np.arange(n_samples), held)
         nothing = np.full((n_samples, 1), -1, dtype=np.int32)
         if len(self.frequent_) <= FEW_LABELS or len(others) <= SAMPLED_ROWS:
@@ -290,7 +298,7 @@ class LinearRanker(LightEstimator):
             return
         centroids = LabelCentroids().fit(X, Y, left_out=held)
         if self.n_centroid_candidates is None:
-            n_last = min(n_candidates, self.n_candidates // 3)
+            n_last = min(n_candidates, self.n_offered // 3)
             alike = centroids.candidates(X[held], n_last)
             instead = union_of_candidates(labels[held, :-n_last], alike) if n_last else labels[held]
             if candidate_recall(instead, Y[held]) <= candidate_recall(labels[held], Y[held]):
@@ -378,7 +386,7 @@ class LinearRanker(LightEstimator):
             assert labels is not None and votes is not None
             return self.scored(X, *self.expand_candidates(X, labels, votes))
         n_labels = len(self.bias_)
-        bias, width = self._bias_of_candidates(self.bias_), min(self.n_candidates, n_labels)
+        bias, width = self._bias_of_candidates(self.bias_), min(self.n_offered, n_labels)
         best, linear = best_by_weights(X, self._weights_by_feature(), bias, width)
         most = self.frequent_[:width]
         empty = np.ix_(np.diff(X.indptr) == 0, np.arange(len(most)))  # of rows without features nothing else is known
@@ -412,7 +420,7 @@ class LinearRanker(LightEstimator):
 
     def memory(self, n_samples: int, n_features: int) -> int:
         """Bytes at the peak: candidates and votes, the rows of every label, and the work space of the classifiers."""
-        width = self.n_candidates
+        width = self.n_offered
         width += MOST_FREQUENT if self.n_frequent is None else self.n_frequent
         width += CENTROIDS_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
         return 26 * n_samples * width + squared_hinge_memory(n_features)
@@ -448,6 +456,11 @@ class LinearRanker(LightEstimator):
             return None
         A, B = self.propensity
         return inverse_propensity(Y, A, B).astype(np.float32)
+
+
+def candidates_for(labels_per_row: float) -> int:
+    """How many candidates a row gets where rows have so many labels on average."""
+    return int(np.clip(round(CANDIDATES_OF_LABEL * labels_per_row), FEWEST_CANDIDATES, MOST_CANDIDATES))
 
 
 def _by_feature(W: sparse.csr_array) -> sparse.csr_array:
