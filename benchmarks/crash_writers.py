@@ -207,7 +207,7 @@ class World:
         return int(len(found) == len(self._data_files()))
 
     def _reproduce_state(self) -> int:
-        from pysldl.experiments.run.journal import read_journal
+        from pysldl.experiments.run.run_folder import read_journal
 
         journals = sorted(self._results.glob("records/*/*.jsonl"))
         damaged = [len(read_journal(path)[1]) for path in journals]

@@ -14,8 +14,7 @@ from sklearn.decomposition import TruncatedSVD
 
 from languages import label_lists, parts_of, read_corpus
 from pysldl import evaluate, make_sldl
-from pysldl.preprocessing.text import default_vectorizer
-from pysldl.preprocessing.vectorizer_choice import VECTORIZERS
+from pysldl.preprocessing.text import VECTORIZERS, default_vectorizer
 from records import add_record_option, write_rows
 
 KEY = ("corpus", "features", "preset")

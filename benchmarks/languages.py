@@ -15,8 +15,7 @@ from scipy import sparse
 
 from pysldl import evaluate, make_sldl
 from pysldl.datasets import Dataset, load_dataset, read_dataset, stratified_split
-from pysldl.preprocessing.text import default_vectorizer
-from pysldl.preprocessing.vectorizer_choice import VECTORIZERS, choose_vectorizer, probe_quality, probe_rows
+from pysldl.preprocessing.text import VECTORIZERS, choose_vectorizer, default_vectorizer, probe_quality, probe_rows
 from records import add_record_option, write_rows
 
 KEY = ("corpus", "features")

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pysldl.datasets.tables import csv_rows, write_csv_rows
+from pysldl.datasets.files import csv_rows, write_csv_rows
 from pysldl.experiments.run.environment import environment as run_environment
 
 __all__ = ["ENVIRONMENT", "RESULTS", "add_record_option", "environment", "flat", "read_rows", "write_rows"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from blocks.text import NOT_RECORDED
-from pysldl.datasets.tables import csv_rows
+from pysldl.datasets.files import csv_rows
 from pysldl.experiments.run.archive import Archive
 from pysldl.experiments.run.protocol import Protocol
 from pysldl.experiments.stats.published import read_published

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pysldl._utils.available_if import available_if
+from pysldl._utils.light_estimator import available_if
 from pysldl.exceptions import NotAvailableError
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 
-from pysldl._utils.docstrings import inherit_parameters, parameter_entries
+from pysldl._utils.light_estimator import inherit_parameters, parameter_entries
 
 
 @dataclass(kw_only=True)

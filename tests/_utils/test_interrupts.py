@@ -1,6 +1,6 @@
 """Ctrl-C is found behind other errors, and looking for it ends."""
 
-from pysldl._utils.all_or_nothing import comes_from_interrupt
+from pysldl._utils.light_estimator import comes_from_interrupt
 
 
 def test_an_interrupt_behind_other_errors():

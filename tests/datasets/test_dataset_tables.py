@@ -2,7 +2,7 @@
 
 import pytest
 
-from pysldl.datasets.tables import csv_rows, write_csv_rows
+from pysldl.datasets.files import csv_rows, write_csv_rows
 from pysldl.exceptions import DataError
 
 

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from pysldl import make_sldl
 from pysldl.datasets import make_asymmetric_multilabel
-from pysldl.estimator.prediction_sets import PredictionSets
+from pysldl.estimator.calibration import PredictionSets
 from pysldl.exceptions import DataError
 from pysldl.persistence import load_model, load_predictor
 

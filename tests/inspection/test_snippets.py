@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from pysldl.inspection.snippets import row_snippets, top_terms
+from pysldl.inspection.explanation import row_snippets, top_terms
 
 
 def test_texts_are_cut_between_words():

@@ -9,7 +9,7 @@ import pytest
 from pysldl.baselines import LabelPrior
 from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.persistence import current_version, load_model, lock_model, read_current, save_model
-from pysldl.persistence.frozen import frozen_arrays
+from pysldl.persistence.tensors import frozen_arrays
 from pysldl.persistence.versions import copy_version
 
 

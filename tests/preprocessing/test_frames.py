@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.preprocessing.frames import as_column, frame_columns, is_frame, is_missing
+from pysldl.preprocessing.features import as_column, frame_columns, is_frame, is_missing
 
 
 class Series:

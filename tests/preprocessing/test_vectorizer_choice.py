@@ -6,7 +6,7 @@ from scipy import sparse
 
 from pysldl import load_model, make_sldl
 from pysldl.exceptions import DataError
-from pysldl.preprocessing.vectorizer_choice import (
+from pysldl.preprocessing.text import (
     PROBE_CHARACTERS,
     PROBE_ROWS,
     VECTORIZERS,

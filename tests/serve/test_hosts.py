@@ -3,7 +3,7 @@
 import pytest
 
 from pysldl.serve.errors import ServiceError
-from pysldl.serve.hosts import AllowedHosts
+from pysldl.serve.gate import AllowedHosts
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import asyncio
 
 import msgspec
 
-from pysldl.serve.joined_rows import JoinedRows
 from pysldl.serve.schemas import Prediction, PredictResponse, SparseRow
+from pysldl.serve.work_queue import JoinedRows
 
 
 class Model:

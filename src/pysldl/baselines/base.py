@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import normalize as normalize_rows
 
 from pysldl._utils.constraints import AnnotatedParameters
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl._utils.progress import ProgressCallback
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.calibration import ScoreCalibration

@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.utils import check_random_state
 
 from pysldl._utils.constraints import Count, Positive
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
 from pysldl.backend.linear_algebra import as_dense

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from pysldl._utils.constraints import Count, NotNegative, Positive, Share
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import narrow, of_labels, sum_over_labels
 from pysldl.baselines.torch_training.label_specific import LabelSpecificClassifier

@@ -14,7 +14,7 @@ from torch.nn.functional import huber_loss, logsigmoid, normalize
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from pysldl._utils.constraints import Count, Share
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl.backend.threads import single_threaded_torch
 from pysldl.baselines.euclidean_neighbors import euclidean_neighbors
 from pysldl.baselines.torch_training.classifier import OptimizerName, TorchClassifier

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
 from pysldl._utils.constraints import Count, NotNegative, Share
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.layers import mlp

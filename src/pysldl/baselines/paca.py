@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, elu, linear, softplus
 
 from pysldl._utils.constraints import Count, CountOrZero, NotNegative, Share
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl.baselines.torch_training.classifier import BatchSize
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import in_slices, of_labels, sum_over_labels

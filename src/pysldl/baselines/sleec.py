@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize as normalize_rows
 from sklearn.utils import check_random_state
 
 from pysldl._utils.constraints import Count, CountOrZero, Positive, Share
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
 from pysldl.backend.threads import matmul, single_threaded_blas

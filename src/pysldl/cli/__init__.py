@@ -13,7 +13,7 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter
 
 from pysldl import __version__
-from pysldl._utils.all_or_nothing import comes_from_interrupt
+from pysldl._utils.light_estimator import comes_from_interrupt
 from pysldl.exceptions import SLDLError, SLDLWarning
 
 __all__ = ["app", "main", "run"]

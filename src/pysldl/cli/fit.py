@@ -80,7 +80,7 @@ def fit(
         Learn how often a label applies when its name occurs in the text, for `sldl predict --match-names`.
     """
     from pysldl.datasets import read_vocabulary
-    from pysldl.inspection.snippets import row_snippets
+    from pysldl.inspection.explanation import row_snippets
 
     _check_target(model, overwrite)
     cluster = cluster or Cluster()

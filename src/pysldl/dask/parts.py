@@ -13,7 +13,7 @@ from pysldl.dask.cluster import require_dask
 from pysldl.dask.workspace import gather
 from pysldl.datasets.parquet import Columns, Part, list_parts, read_part
 from pysldl.exceptions import DataError, SLDLError
-from pysldl.preprocessing.frames import is_frame
+from pysldl.preprocessing.features import is_frame
 from pysldl.preprocessing.labels import EncodedLabels, as_rows_of_names, encode_labels, name_array
 
 __all__ = [

@@ -35,8 +35,14 @@ from pysldl.preprocessing.term_counts import (
     vocabulary_of_counts,
     weighted_counts,
 )
-from pysldl.preprocessing.text import as_texts, default_vectorizer, has_terms, hashing_vectorizer
-from pysldl.preprocessing.vectorizer_choice import choice_of_probe, probe_rows
+from pysldl.preprocessing.text import (
+    as_texts,
+    choice_of_probe,
+    default_vectorizer,
+    has_terms,
+    hashing_vectorizer,
+    probe_rows,
+)
 
 __all__ = ["prepare_rows"]
 

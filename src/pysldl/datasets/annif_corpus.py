@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.files import open_text, stem
-from pysldl.datasets.tables import TableFormat, table_rows
+from pysldl.datasets.files import TableFormat, open_text, stem, table_rows
 from pysldl.datasets.text import TextRows
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.preprocessing.labels import indicator_of_names, name_array

@@ -14,8 +14,7 @@ import numpy as np
 
 from pysldl._utils.files import open_atomic
 from pysldl.datasets.dataset import Dataset
-from pysldl.datasets.files import open_text, require_file, stem
-from pysldl.datasets.tables import TableFormat, column_delimiter, table_rows
+from pysldl.datasets.files import TableFormat, column_delimiter, open_text, require_file, stem, table_rows
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import indicator_of_names, name_array
 

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from pysldl._utils.constraints import Count, CountOrZero, NotNegative, Positive
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend import exact

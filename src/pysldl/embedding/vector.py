@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from pysldl._utils.constraints import Positive
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl._utils.progress import ProgressCallback
 from pysldl.backend.linear_algebra import sparse_times
 from pysldl.backend.threads import matmul

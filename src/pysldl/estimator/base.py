@@ -15,16 +15,21 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
-from pysldl._utils.all_or_nothing import all_or_nothing
-from pysldl._utils.light_estimator import validate_parameters
+from pysldl._utils.light_estimator import all_or_nothing, validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback, reporting
 from pysldl.estimator.concepts import identifiers_of, identify_labels
 from pysldl.estimator.predictor import LabelPredictor
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.inspection.display import fitted_html, fitted_summary
 from pysldl.metrics import evaluate
-from pysldl.preprocessing.features import append_dense, as_dense_rows, canonical_rows, require_dense
-from pysldl.preprocessing.frames import column_names, is_frame
+from pysldl.preprocessing.features import (
+    append_dense,
+    as_dense_rows,
+    canonical_rows,
+    column_names,
+    is_frame,
+    require_dense,
+)
 from pysldl.preprocessing.labels import (
     EncodedLabels,
     as_classes,
@@ -35,8 +40,7 @@ from pysldl.preprocessing.labels import (
     indicator_of_names,
     name_array,
 )
-from pysldl.preprocessing.text import as_texts, default_vectorizer, has_terms, hashing_vectorizer
-from pysldl.preprocessing.vectorizer_choice import choose_vectorizer
+from pysldl.preprocessing.text import as_texts, choose_vectorizer, default_vectorizer, has_terms, hashing_vectorizer
 from pysldl.preprocessing.vocabulary import Vocabulary
 
 

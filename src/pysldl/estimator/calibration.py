@@ -1,5 +1,7 @@
-"""From scores to probabilities and to a yes or no, learned on the scores of held-out rows."""
+"""From scores to probabilities, a yes or no, and sets with a wanted recall or precision, learned on held-out rows."""
 
+import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -8,12 +10,20 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.topk import top_k
-from pysldl.estimator.prediction_sets import PredictionSets
+from pysldl.exceptions import DataError
+from pysldl.inspection.display import html_table, text_table
 from pysldl.metrics.ranking import hits_of
-from pysldl.metrics.reliability import reliability_report
+from pysldl.metrics.reliability import by_frequency, reliability_report
 
 LABELS_PER_ROW = 50
 EQUAL = 1e-12
+
+SCORES_PER_ROW = 1000
+KNOTS = 1024
+ROWS_AT_ONCE = 512
+PRECISION_CONFIDENCE = 0.9
+# Columns of the moments: means over rows, and what is needed for the deviations of recall and of wrong labels.
+RECALL, RECALL_SQUARED, SIZE, WRONG, SIZE_SQUARED, WRONG_SQUARED, SIZE_WRONG = range(7)
 
 
 class ScoreCalibration(LightEstimator):
@@ -121,3 +131,237 @@ def _cross_fitted_f1(labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_arr
         n_predicted += int(predicted.sum())
         n_hits += int((predicted & hits[judged]).sum())
     return 2.0 * n_hits / max(n_predicted + int(Y.nnz), 1)
+
+
+@dataclass(frozen=True, repr=False)
+class SetCoverage:
+    """What sets of labels hold on held-out rows, overall and by the number of training rows of a label.
+
+    Attributes
+    ----------
+    threshold : float
+        Labels that score at least this are in the set.
+    recall : float
+        Mean over rows with labels of the share of their labels that are in the set.
+    precision : float
+        Share of the labels in all sets that are right.
+    mean_size : float
+        Labels in a set.
+    n_rows : int
+        Held-out rows.
+    groups : list of dict
+        ``from`` and ``to``, numbers of training rows; ``n_labels`` with so many, ``n_true``, the held-out rows' labels
+        among them, and ``recall``, the share of those that are in the sets.
+    """
+
+    threshold: float
+    recall: float
+    precision: float
+    mean_size: float
+    n_rows: int
+    groups: list[dict[str, Any]]
+
+    def __str__(self) -> str:
+        return f"{self._summary()}\n{text_table(*self._table())}"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._summary()}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html_table(self._summary(), *self._table())
+
+    def _summary(self) -> str:
+        return (
+            f"recall {self.recall:.3f}, precision {self.precision:.3f}, {self.mean_size:.1f} labels a row "
+            f"on {self.n_rows} held-out rows"
+        )
+
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        rows = []
+        for group in self.groups:
+            last = "" if group["to"] is None else str(group["to"])
+            span = last if group["from"] == group["to"] else f"{group['from']}-{last}" if last else f"{group['from']}+"
+            recall = "" if group["recall"] is None else f"{group['recall']:.3f}"
+            rows.append((span, group["n_labels"], group["n_true"], recall))
+        return ("training rows", "labels", "true on held-out rows", "recall"), rows
+
+
+class PredictionSets(LightEstimator):
+    """Thresholds for sets of labels, from the scores of held-out rows.
+
+    For a wanted recall the threshold is the highest for which conformal risk control [1]_ bounds the mean recall: over
+    draws of held-out and new rows from the same source, the expected recall of a new row is at least the wanted one.
+    With a ``confidence`` the bound is one of risk control instead: a one-sided normal bound on the mean recall of the
+    held-out rows. For a wanted precision, which does not grow steadily with the threshold, the threshold is the lowest
+    with such a normal bound on the share of wrong labels in all sets.
+
+    Attributes
+    ----------
+    thresholds_ : ndarray of shape (n_knots,)
+        Descending scores.
+    moments_ : ndarray of shape (n_knots, 7)
+        At each threshold the means of recall, squared recall, size, wrong labels, their squares and their product.
+    n_rows_, n_labeled_ : int
+        Held-out rows, and those with labels.
+    true_labels_, true_scores_ : ndarrays of shape (n_true,)
+        The labels of all held-out rows and their scores, -inf where a label was not among the best.
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, S. Bates, A. Fisch, L. Lei, T. Schuster, "Conformal Risk Control", ICLR 2024.
+
+    Examples
+    --------
+    >>> Y = sparse.csr_array([[1, 0], [1, 0], [0, 1], [0, 1]] * 5)
+    >>> scores = np.array([[0.9, 0.3], [0.8, 0.2], [0.1, 0.7], [0.4, 0.6]] * 5)
+    >>> round(float(PredictionSets().fit(scores, Y).threshold(recall=0.9)), 1)
+    0.6
+    """
+
+    _saved_state = ("thresholds_", "moments_", "n_rows_", "n_labeled_", "true_labels_", "true_scores_")
+
+    def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
+        """Learn from held-out rows.
+
+        Parameters
+        ----------
+        scores : ndarray or csr_array of shape (n_rows, n_labels)
+            Of a model that did not see the rows.
+        Y : csr_array of shape (n_rows, n_labels)
+            Their labels.
+        """
+        labels, best = top_k(scores, min(SCORES_PER_ROW, _most_scores(scores)))
+        if best[labels >= 0].min(initial=1.0) == 0.0:  # votes: nothing speaks for a label that scores 0
+            labels = np.where(best > 0, labels, -1)
+        hits, there = hits_of(labels, Y), labels >= 0
+        pooled = np.sort(best[there])[::-1].astype(np.float64)
+        places = np.unique(np.round(np.geomspace(1, max(len(pooled), 1), KNOTS)).astype(np.intp)) - 1
+        self.thresholds_ = np.unique(pooled[places])[::-1] if len(pooled) else np.empty(0)
+        n_true = np.diff(Y.indptr)
+        self.n_rows_, self.n_labeled_ = int(Y.shape[0]), int((n_true > 0).sum())
+        self.moments_ = self._moments(best.astype(np.float64), hits, there, n_true)
+        row_of_entry = np.repeat(np.arange(Y.shape[0], dtype=np.int64), n_true)
+        rows, slots = np.nonzero(hits)
+        entries = row_of_entry * Y.shape[1] + Y.indices  # ascending
+        self.true_labels_ = Y.indices.astype(np.int32)
+        self.true_scores_ = np.full(len(entries), -np.inf, dtype=np.float32)
+        self.true_scores_[np.searchsorted(entries, rows * Y.shape[1] + labels[rows, slots])] = best[rows, slots]
+        return self
+
+    def threshold(
+        self, *, recall: float | None = None, precision: float | None = None, confidence: float | None = None
+    ) -> float:
+        """Return the score from which labels belong to a set; an error where the wish cannot be met.
+
+        Parameters
+        ----------
+        recall, precision : float
+            One of them, between 0 and 1; see :class:`PredictionSets`.
+        confidence : float, optional
+            Of the normal bound. Default: conformal risk control for recall, 0.9 for precision.
+        """
+        if (recall is None) == (precision is None):
+            raise DataError("Give recall= or precision=, one of them: what the sets of labels should hold.")
+        for name, value in (("recall", recall), ("precision", precision), ("confidence", confidence)):
+            if value is not None and not 0 < value < 1:
+                raise DataError(f"{name} must lie between 0 and 1, but is {value}.")
+        if not self.n_labeled_:
+            raise DataError("No held-out row had a label: sets of labels need more training rows.")
+        if recall is not None:
+            reached = self._recall_bounds(confidence)
+            meets = np.flatnonzero(reached >= recall)[:1]
+        else:
+            reached = self._precision_bounds(PRECISION_CONFIDENCE if confidence is None else confidence)
+            meets = np.flatnonzero(reached >= (precision or 0.0))[-1:]
+        if meets.size:
+            return float(self.thresholds_[meets[0]])
+        wish = f"recall={recall}" if recall is not None else f"precision={precision}"
+        most = math.floor(1000 * max(float(reached.max(initial=0.0)), 0.0)) / 1000
+        raise DataError(f"{wish} is out of reach: the scores of {self.n_rows_} held-out rows allow at most {most:g}.")
+
+    def coverage(self, threshold: float, counts: NDArray[np.integer]) -> SetCoverage:
+        """Return what the sets at a threshold of :meth:`threshold` hold on the held-out rows.
+
+        Parameters
+        ----------
+        threshold : float
+        counts : ndarray of shape (n_labels,)
+            Training rows of every label.
+        """
+        means = self.moments_[np.flatnonzero(self.thresholds_ >= threshold)[-1]]
+        found = self.true_labels_[self.true_scores_ >= threshold]
+        n_true, n_found = (np.bincount(labels, minlength=len(counts)) for labels in (self.true_labels_, found))
+        return SetCoverage(
+            threshold=threshold,
+            recall=float(means[RECALL]),
+            precision=float(1 - means[WRONG] / means[SIZE]),
+            mean_size=float(means[SIZE]),
+            n_rows=self.n_rows_,
+            groups=by_frequency(n_true, n_found, counts),
+        )
+
+    def _moments(
+        self, best: NDArray[np.float64], hits: NDArray[np.bool_], there: NDArray[np.bool_], n_true: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        """Means over rows at every threshold, in blocks of rows; see ``moments_``."""
+        n_knots = len(self.thresholds_)
+        first = np.searchsorted(-self.thresholds_, -best)  # the first threshold that lets a label in
+        total = np.zeros((n_knots, 7))
+        for start in range(0, len(best), ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            sizes = _counts_from(first[rows], there[rows], n_knots)
+            right = _counts_from(first[rows], hits[rows], n_knots)
+            labeled = n_true[rows] > 0
+            recall = right[labeled] / n_true[rows][labeled, None]
+            wrong = sizes - right
+            squares = (sizes**2, wrong**2, sizes * wrong)
+            parts = (recall, recall**2, sizes, wrong, *squares)
+            total += np.stack([part.sum(axis=0) for part in parts], axis=1)
+        n_rows = np.full(7, max(self.n_rows_, 1))
+        n_rows[[RECALL, RECALL_SQUARED]] = max(self.n_labeled_, 1)
+        return np.asarray(total / n_rows)
+
+    def _recall_bounds(self, confidence: float | None) -> NDArray[np.float64]:
+        """Recall that each threshold is good for."""
+        mean, n = self.moments_[:, RECALL], self.n_labeled_
+        if confidence is None:  # n recall >= (n + 1) target: one further row may be missed altogether
+            return np.asarray(mean * n / (n + 1))
+        deviation = np.sqrt(np.maximum(self.moments_[:, RECALL_SQUARED] - mean**2, 0.0) / n)
+        return np.asarray(mean - _normal_quantile(confidence) * deviation)
+
+    def _precision_bounds(self, confidence: float) -> NDArray[np.float64]:
+        """Precision that each threshold is good for: share of right labels, by the delta method.
+
+        One more wrong label is counted than there was, so that a single hit does not count as certainty.
+        """
+        size, n = self.moments_[:, SIZE], self.n_rows_
+        share = np.minimum((self.moments_[:, WRONG] + 1 / n) / size, 1.0)
+        variance = (
+            self.moments_[:, WRONG_SQUARED]
+            - 2 * share * self.moments_[:, SIZE_WRONG]
+            + share**2 * self.moments_[:, SIZE_SQUARED]
+        )
+        deviation = np.sqrt(np.maximum(variance, 0.0) / n) / size
+        return np.asarray(1 - share - _normal_quantile(confidence) * deviation)
+
+
+def _most_scores(scores: Any) -> int:
+    """Scores of the row that has the most, and at least one: no row needs room for more."""
+    if sparse.issparse(scores):
+        return max(1, int(np.diff(scores.indptr).max(initial=0)))
+    return int(scores.shape[1])
+
+
+def _counts_from(first: NDArray[np.intp], counted: NDArray[np.bool_], n_knots: int) -> NDArray[np.float64]:
+    """Labels of every row that each threshold lets in, (n_rows, n_knots)."""
+    rows = np.nonzero(counted)[0]
+    places = rows * n_knots + first[counted]
+    histogram = np.bincount(places[first[counted] < n_knots], minlength=len(first) * n_knots)
+    return np.cumsum(histogram.reshape(len(first), n_knots), axis=1).astype(np.float64)
+
+
+def _normal_quantile(share: float) -> float:
+    from statistics import NormalDist  # not above: a service that predicts no sets would wait for it
+
+    return NormalDist().inv_cdf(share)

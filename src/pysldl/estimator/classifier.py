@@ -15,9 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import HasMethods
 
-from pysldl._utils.all_or_nothing import all_or_nothing
-from pysldl._utils.available_if import available_if
-from pysldl._utils.light_estimator import validate_parameters
+from pysldl._utils.light_estimator import all_or_nothing, available_if, validate_parameters
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, reporting
 from pysldl.backend.dispatch import current_device, use_device
@@ -98,7 +96,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
     vectorizer : TfidfVectorizer, "auto", "hashing" or None
         Used where X holds texts. None: tf-idf of words. ``"auto"``: of words, of words and pairs of them, or of groups
         of characters, whichever finds labels of held-out training rows best, see
-        :func:`~pysldl.preprocessing.vectorizer_choice.choose_vectorizer`. ``"hashing"``: counts of words in columns
+        :func:`~pysldl.preprocessing.text.choose_vectorizer`. ``"hashing"``: counts of words in columns
         that are hashes of them; no vocabulary is kept, and explanations show no words.
     device : str
         ``"cuda"`` runs embedding (its dense path), mapping, neighbors and ranker on a GPU, through torch, in ``fit``

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_consistent_length
 
-from pysldl._utils.available_if import available_if
+from pysldl._utils.light_estimator import available_if
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.linear_algebra import as_dense
 from pysldl.backend.threads import single_threaded_blas
@@ -17,8 +17,8 @@ from pysldl.decoding.base import CodedRows
 from pysldl.estimator.base import BaseLabelClassifier
 from pysldl.estimator.predictor import StagedPredictor
 from pysldl.exceptions import DataError
-from pysldl.inspection.snippets import row_snippets
-from pysldl.preprocessing.frames import column_names, is_frame
+from pysldl.inspection.explanation import row_snippets
+from pysldl.preprocessing.features import column_names, is_frame
 from pysldl.preprocessing.labels import as_classes, indicator_of_names, name_array
 from pysldl.preprocessing.text import as_texts
 from pysldl.ranking.extend import extend_ranker
@@ -47,7 +47,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
     training_labels_ : csr_array of shape (n_samples, n_labels)
     training_excerpts_ : ndarray of shape (n_samples,)
         Set after the fit by whoever wants explanations to show what the training rows said, see
-        :func:`~pysldl.inspection.snippets.row_snippets`; kept up from then on.
+        :func:`~pysldl.inspection.explanation.row_snippets`; kept up from then on.
     """
 
     online: bool

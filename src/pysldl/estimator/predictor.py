@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl._utils.available_if import available_if
+from pysldl._utils.light_estimator import available_if
 from pysldl._utils.memory import require_memory
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.dispatch import FEW_ROWS, use_device
@@ -23,7 +23,7 @@ from pysldl.backend.topk import top_k, top_k_of_listed
 from pysldl.backend.trees import NO_TREES
 from pysldl.decoding.base import CodedRows, LatentEvidence
 from pysldl.decoding.feature_neighbors import FeatureNeighborDecoder
-from pysldl.estimator.calibration import ScoreCalibration
+from pysldl.estimator.calibration import PredictionSets, ScoreCalibration, SetCoverage
 from pysldl.estimator.concepts import (
     BroaderLabels,
     VocabularyChange,
@@ -33,15 +33,21 @@ from pysldl.estimator.concepts import (
     name_rates,
     renamed_labels,
 )
-from pysldl.estimator.prediction_sets import PredictionSets, SetCoverage
 from pysldl.exceptions import DataError
 from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
 from pysldl.neighbors.inverted_index import InvertedIndex
-from pysldl.preprocessing.features import append_dense, canonical_rows, require_dense, split_dense, standardized
-from pysldl.preprocessing.frames import library_of, make_frame, row_index
-from pysldl.preprocessing.name_matching import NameMatcher
-from pysldl.preprocessing.vocabulary import Concept, Vocabulary
+from pysldl.preprocessing.features import (
+    append_dense,
+    canonical_rows,
+    library_of,
+    make_frame,
+    require_dense,
+    row_index,
+    split_dense,
+    standardized,
+)
+from pysldl.preprocessing.vocabulary import Concept, NameMatcher, Vocabulary
 from pysldl.ranking.candidates import Candidates
 from pysldl.ranking.linear import LinearRanker
 from pysldl.ranking.reranker import TreeReranker
@@ -272,7 +278,7 @@ class LabelPredictor:
         """Return as many labels of every row as a wanted recall, or precision, allows.
 
         The threshold comes from the scores of held-out training rows, with a bound; new rows must come from the same
-        source as those of ``fit``. See :class:`~pysldl.estimator.prediction_sets.PredictionSets`.
+        source as those of ``fit``. See :class:`~pysldl.estimator.calibration.PredictionSets`.
 
         Parameters
         ----------

@@ -3,7 +3,7 @@
 import time
 from typing import Any, Self
 
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl.backend.linear_algebra import DesignMatrix
 from pysldl.mapping.ridge import RidgeMapping
 from pysldl.mapping.solvers import ridge_factor

@@ -1,8 +1,7 @@
 """The model folder: arrays in safetensors, everything else in JSON, nothing that runs code when it is read."""
 
-from pysldl.persistence.loading import load_model, read_manifest
+from pysldl.persistence.loading import load_model, load_predictor, read_manifest
 from pysldl.persistence.manifest import FORMAT_NAME, FORMAT_VERSION, FileRecord, Manifest
-from pysldl.persistence.predictor import load_predictor
 from pysldl.persistence.registry import register_saveable
 from pysldl.persistence.saving import save_model
 from pysldl.persistence.versions import current_version, lock_model, read_current

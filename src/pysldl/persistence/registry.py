@@ -9,8 +9,7 @@ from pysldl.exceptions import DataError, MissingDependencyError
 CLASSES = {
     "pysldl.estimator.classifier": ("SLDLClassifier",),
     "pysldl.estimator.size_dispatch": ("SizeDispatch",),
-    "pysldl.estimator.calibration": ("ScoreCalibration",),
-    "pysldl.estimator.prediction_sets": ("PredictionSets",),
+    "pysldl.estimator.calibration": ("PredictionSets", "ScoreCalibration"),
     "pysldl.embedding": (
         *("GaussianLabelEmbedding", "IdentityLabelEmbedding", "RandomLabelEmbedding"),
         *("SVDLabelEmbedding", "VectorLabelEmbedding"),

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.exceptions import DataError
-from pysldl.preprocessing.frames import NUMBERS, as_column, column_names, is_frame, is_missing
+from pysldl.preprocessing.features import NUMBERS, as_column, column_names, is_frame, is_missing
 
 UNORDERED = (set, frozenset)
 COLLECTIONS = (list, tuple, *UNORDERED, np.ndarray)

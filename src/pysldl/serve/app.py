@@ -24,19 +24,16 @@ from starlette.types import ASGIApp
 from pysldl.backend.dispatch import FEW_ROWS
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.serve import schemas
-from pysldl.serve.access_log import AccessLog
 from pysldl.serve.bodies import FORM, BodyReader, decode_body, decode_form, decode_query, encode_plain, json_bytes
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.feedback import Teacher
-from pysldl.serve.gate import Gate
-from pysldl.serve.hosts import AllowedHosts
-from pysldl.serve.joined_rows import JoinedRows
+from pysldl.serve.gate import AllowedHosts, Gate
 from pysldl.serve.limits import Limits
 from pysldl.serve.openapi import openapi
 from pysldl.serve.served_model import ServedModel
 from pysldl.serve.source import ModelSource
-from pysldl.serve.telemetry import Telemetry
-from pysldl.serve.work_queue import WorkQueue
+from pysldl.serve.telemetry import AccessLog, Telemetry
+from pysldl.serve.work_queue import JoinedRows, WorkQueue
 
 __all__ = ["create_app"]
 

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.exceptions import DataError
-from pysldl.inspection.snippets import row_snippets, top_terms
+from pysldl.inspection.explanation import row_snippets, top_terms
 from pysldl.persistence import Manifest
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pysldl.inspection.label_map import make_map
 from pysldl.inspection.relations import LabelRelation, RelationFinder
 from pysldl.metrics.reliability import by_frequency
 from pysldl.persistence import Manifest, load_predictor, read_manifest
-from pysldl.persistence.frozen import FrozenArrays, frozen_arrays
+from pysldl.persistence.tensors import FrozenArrays, frozen_arrays
 from pysldl.serve import schemas
 from pysldl.serve.bodies import six_digits, well_formed
 from pysldl.serve.errors import ServiceError

@@ -26,16 +26,15 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from pysldl.exceptions import DataError
-from pysldl.serve.access_log import AccessLog
 from pysldl.serve.app import create_app
 from pysldl.serve.connections import Connections
 from pysldl.serve.examples import DataExamples
 from pysldl.serve.feedback import Teacher
-from pysldl.serve.hosts import AllowedHosts
+from pysldl.serve.gate import AllowedHosts
 from pysldl.serve.limits import Limits
 from pysldl.serve.reloading import Channel, Reloader, follow, reload_alone
 from pysldl.serve.source import ModelSource
-from pysldl.serve.telemetry import Telemetry, shared_folder
+from pysldl.serve.telemetry import AccessLog, Telemetry, shared_folder
 
 __all__ = ["Supervisor", "Tls", "serve_model"]
 

@@ -7,12 +7,12 @@ from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from pysldl.baselines import AdaBoostC2
-from pysldl.baselines.adaboost_c2 import classifier, platt
+from pysldl.baselines import AdaBoostC2, logistic
+from pysldl.baselines.adaboost_c2 import classifier
 from pysldl.baselines.adaboost_c2.classifier import boost
 from pysldl.baselines.adaboost_c2.linear_chain import LinearChain, solve_chain
-from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
 from pysldl.baselines.adaboost_c2.svm_chain import SVMChain
+from pysldl.baselines.logistic import fit_sigmoids
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.exceptions import DataError, MemoryLimitError
 from pysldl.metrics import evaluate
@@ -129,7 +129,7 @@ def test_sigmoids_minimize_the_cross_entropy_with_platts_targets(monkeypatch):
     rng = np.random.RandomState(0)
     values = rng.normal(size=(60, 4)) * [1.0, 20.0, 0.01, 1.0] + [0.0, 5.0, 0.0, 0.0]
     targets = values + rng.normal(size=(60, 4)) * [1.0, 30.0, 0.0, 1e9] > [0.5, 0.0, 0.01, 1e8]  # separable; noise
-    monkeypatch.setattr(platt, "BLOCK_BYTES", 3 * 8 * 60)  # two blocks
+    monkeypatch.setattr(logistic, "BLOCK_BYTES", 3 * 8 * 60)  # two blocks
     slopes, offsets = fit_sigmoids(values, targets)
     for k in range(4):
         n_positive = targets[:, k].sum()
@@ -137,7 +137,7 @@ def test_sigmoids_minimize_the_cross_entropy_with_platts_targets(monkeypatch):
 
         def loss(pair, goal=goal, value=values[:, k]):
             t = pair[0] * (value - value.mean()) / value.std() + pair[1]
-            return (np.logaddexp(0, t) - goal * t).sum() + platt.PENALTY * pair[0] ** 2 / 2
+            return (np.logaddexp(0, t) - goal * t).sum() + logistic.PENALTY * pair[0] ** 2 / 2
 
         best = minimize(loss, [0.0, 0.0], tol=1e-10).x
         spread, center = values[:, k].std(), values[:, k].mean()

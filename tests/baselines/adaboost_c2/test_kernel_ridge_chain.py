@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from pysldl.baselines.adaboost_c2 import kernel_ridge_chain
 from pysldl.baselines.adaboost_c2.kernel_ridge_chain import KernelRidgeChain, KernelSystem, solve_equal, solve_weighted
-from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
+from pysldl.baselines.logistic import fit_sigmoids
 
 N, C = 60, 1.3
 

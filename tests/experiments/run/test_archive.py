@@ -10,9 +10,8 @@ from small_world import CONSTANT, QUICK, SMALL, UNABLE, other_sldl, reproduce, r
 from pysldl.exceptions import DataError
 from pysldl.experiments.run.archive import Archive, export_results, select_configurations
 from pysldl.experiments.run.evaluation import PAPER_METRICS
-from pysldl.experiments.run.journal import Record
 from pysldl.experiments.run.methods import Method
-from pysldl.experiments.run.run_folder import open_run
+from pysldl.experiments.run.run_folder import Record, open_run
 from pysldl.experiments.run.runner import Source
 
 METHODS = (QUICK, CONSTANT)

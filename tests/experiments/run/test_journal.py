@@ -3,7 +3,7 @@
 import pytest
 
 from pysldl.exceptions import DataError
-from pysldl.experiments.run.journal import Journal, Record, read_journal
+from pysldl.experiments.run.run_folder import Journal, Record, read_journal
 
 METRICS = {"keep": {"P@1": 0.5}, "drop": {"P@1": 0.25}}
 

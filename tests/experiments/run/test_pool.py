@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pysldl.experiments.run.pool import Died, run_in_processes
+from pysldl.experiments.run.runner import Died, run_in_processes
 
 
 def count(item: int):

@@ -10,9 +10,8 @@ from small_world import run_small as run
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.experiments.run import run_folder
 from pysldl.experiments.run.environment import library_versions
-from pysldl.experiments.run.journal import locked
 from pysldl.experiments.run.methods import Method
-from pysldl.experiments.run.run_folder import open_run
+from pysldl.experiments.run.run_folder import locked, open_run
 from pysldl.experiments.run.runner import Source
 
 

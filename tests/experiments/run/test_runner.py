@@ -19,8 +19,8 @@ from small_world import run_small as run
 
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.experiments.run import methods
-from pysldl.experiments.run.journal import read_journal
 from pysldl.experiments.run.methods import find_methods, register_method
+from pysldl.experiments.run.run_folder import read_journal
 from pysldl.experiments.run.runner import RunStep, Source, find_sources, run_experiment
 
 

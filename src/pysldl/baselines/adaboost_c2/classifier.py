@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import check_random_state
 
 from pysldl._utils.constraints import Count, Positive
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl._utils.progress import Progress
 from pysldl.backend.threads import single_threaded_blas

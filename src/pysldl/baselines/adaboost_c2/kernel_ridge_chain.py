@@ -10,7 +10,7 @@ from scipy import linalg, sparse
 
 from pysldl.backend.threads import matmul
 from pysldl.baselines.adaboost_c2.linear_chain import LinearChain, conjugate_gradients
-from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
+from pysldl.baselines.logistic import fit_sigmoids
 
 BLOCK_BYTES = 256 << 20
 LARGEST_DIRECTIONS = 100

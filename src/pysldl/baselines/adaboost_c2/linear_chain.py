@@ -11,8 +11,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 
 from pysldl.backend.linear_algebra import as_dense
-from pysldl.baselines.adaboost_c2.platt import fit_sigmoids
-from pysldl.baselines.logistic import fit_logistic
+from pysldl.baselines.logistic import fit_logistic, fit_sigmoids
 
 BLOCK_BYTES = 64 << 20
 

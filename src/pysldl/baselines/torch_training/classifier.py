@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from pysldl._utils.constraints import Count, NotNegative, Positive, Share
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl.backend.dispatch import find_device
 from pysldl.backend.threads import single_threaded_torch

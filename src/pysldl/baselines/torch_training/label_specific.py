@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LambdaLR
 
 from pysldl._utils.constraints import Count, CountOrZero
-from pysldl._utils.docstrings import inherit_parameters
+from pysldl._utils.light_estimator import inherit_parameters
 from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import half_products, labels_at_once, require_half_products

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pysldl._utils.files import write_atomically
-from pysldl.datasets.tables import csv_text
+from pysldl.datasets.files import csv_text
 
 _NOTHING = "–"
 

@@ -20,13 +20,12 @@ from statistics import fmean
 from typing import Any, TypeVar
 
 from pysldl._utils.files import write_atomically
-from pysldl.datasets.tables import csv_rows, write_csv_rows
+from pysldl.datasets.files import csv_rows, write_csv_rows
 from pysldl.exceptions import DataError
 from pysldl.experiments.run.evaluation import PAPER_METRICS, Configuration, Metrics, configurations, mean_metric
-from pysldl.experiments.run.journal import Record
 from pysldl.experiments.run.methods import ABLATION, AXES, REFERENCE, Method, stored_method
 from pysldl.experiments.run.protocol import Protocol
-from pysldl.experiments.run.run_folder import Run, open_run
+from pysldl.experiments.run.run_folder import Record, Run, open_run
 from pysldl.experiments.stats.error_bound import mean_error_bound_terms
 from pysldl.experiments.stats.results import FoldRecord, Measurements, Selection, Unseen
 

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-from pysldl.datasets.tables import csv_rows, write_csv_rows
+from pysldl.datasets.files import csv_rows, write_csv_rows
 from pysldl.exceptions import DataError
 from pysldl.experiments.stats.results import Summary, read_summaries
 

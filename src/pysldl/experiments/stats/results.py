@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl.datasets.tables import csv_rows, write_csv_rows
+from pysldl.datasets.files import csv_rows, write_csv_rows
 from pysldl.exceptions import DataError
 from pysldl.experiments.stats.error_bound import ErrorBoundTerms
 

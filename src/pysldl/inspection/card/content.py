@@ -1,20 +1,25 @@
-"""The content of a model card."""
+"""The content of a model card, and the card as one HTML file that needs no network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pysldl._utils.files import write_atomically
 from pysldl._utils.memory import format_bytes
+from pysldl._utils.page_templates import page_style, page_templates
 from pysldl.exceptions import DataError
-from pysldl.inspection.relations import TOP, Relations
+from pysldl.inspection.relations import TOP, Relations, sure_text
 from pysldl.metrics.reliability import by_frequency
 from pysldl.persistence import Manifest
 
 FEW_ROWS = 5  # labels with fewer training rows are named in the limits
 LARGE_GAP = 0.1  # between predicted and observed probability
+
+METRIC_NAMES = {"P": "precision (P)", "R": "recall (R)"}
 
 
 @dataclass(frozen=True)
@@ -209,3 +214,26 @@ def _rows(group: Mapping[str, Any]) -> str:
     if group["to"] == 1:
         return "a single training row"
     return f"{group['from']:,} to {group['to']:,} training rows"
+
+
+def render_card(card: ModelCard) -> str:
+    """Return the card as HTML with its style and drawings inside; equal cards give equal pages."""
+    environment, templates = page_templates("pysldl.inspection.card", "The model card")
+    environment.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.1f}"
+    environment.filters["metric_rows"] = _metric_rows
+    environment.filters["sure"] = sure_text
+    style = page_style(templates / "card.css")
+    page: str = environment.get_template("card.html.jinja").render(card=card, style=style)
+    return page + "\n"
+
+
+def write_card(card: ModelCard, path: Path) -> Path:
+    """Write the card to ``path``, replacing an older file only once the new one is complete."""
+    return write_atomically(path, render_card(card))
+
+
+def _metric_rows(metrics: dict[str, float]) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
+    """Return ``{"P@1": ..., "R@5": ...}`` as a table: the cutoffs, and for each metric its values at them."""
+    names = list(dict.fromkeys(key.partition("@")[0] for key in metrics))
+    cutoffs = sorted({key.partition("@")[2] for key in metrics}, key=int)
+    return cutoffs, [(METRIC_NAMES.get(name, name), [metrics.get(f"{name}@{k}") for k in cutoffs]) for name in names]
