@@ -16,20 +16,9 @@ SCORES_AT_ONCE = 1 << 20
 def score_candidates(
     X: sparse.csr_array, labels: NDArray[np.int32], W: sparse.csr_array, bias: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """``x_i · w_l + b_l`` for every candidate ``l`` of every row ``i``.
+    """``x_i · w_l + b_l`` for every candidate ``l`` of every row ``i``; -inf beside a label of -1.
 
-    Parameters
-    ----------
-    X : csr_array of shape (n_rows, n_features), float32
-    labels : ndarray of shape (n_rows, m), int32
-        -1 for none.
-    W : csr_array of shape (n_labels, n_features), float32
-    bias : ndarray of shape (n_labels,), float32
-
-    Returns
-    -------
-    ndarray of shape (n_rows, m), float32
-        -inf beside a label of -1.
+    ``W`` has the weights of the labels as its rows, (n_labels, n_features).
     """
     scores = np.full(labels.shape, -np.inf, dtype=np.float32)
     rows, slots = np.nonzero(labels >= 0)
@@ -46,19 +35,7 @@ def best_by_weights(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The k labels with the largest ``x_i · w_l + b_l`` of every row, best first, of equals the lower label.
 
-    Parameters
-    ----------
-    X : csr_array of shape (n_rows, n_features), float32
-    by_feature : csr_array of shape (n_features, n_labels), float32
-        The weights of all labels, transposed.
-    bias : ndarray of shape (n_labels,), float32
-        -inf for a label that is not to be found.
-    k : int
-
-    Returns
-    -------
-    labels, scores : ndarrays of shape (n_rows, k), int32 and float32
-        -1 and -inf behind the last.
+    ``by_feature`` are the weights, transposed; a bias of -inf hides a label. Behind the last stand -1 and -inf.
     """
     labels = np.empty((X.shape[0], k), dtype=np.int32)
     best = np.empty((X.shape[0], k), dtype=np.float32)

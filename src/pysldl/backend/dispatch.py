@@ -91,14 +91,7 @@ def is_tensor(array: Any) -> bool:
 
 
 def to_device(array: Any, dtype: DTypeLike | None = None) -> Any:
-    """The array where the enclosing :func:`use_device` computes: a tensor there, itself on the processor.
-
-    Parameters
-    ----------
-    array : ndarray, or tensor on the device
-    dtype : optional
-        A NumPy type to convert to.
-    """
+    """The array where :func:`use_device` computes: a tensor there, itself on the processor; of a type, if given."""
     if current_device() is None:
         return array if dtype is None else array.astype(dtype, copy=False)
     from pysldl.backend.torch.arrays import as_tensor, torch_type
@@ -121,21 +114,12 @@ def primitive(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator: let the function, which is the NumPy form, be replaced by another form where that is faster.
 
-    Parameters
-    ----------
-    numba : bool
-        There is a compiled form, for where numba is installed.
-    torch : {"arrays", "tensors"}, optional
-        There is a torch form. ``"arrays"``: it takes NumPy arrays and runs inside
-        :func:`~pysldl.backend.dispatch.use_device`. ``"tensors"``: it runs where the first argument is on the device.
-    triton : bool
-        There is a form as GPU kernels of our own. Where there is no Triton to compile them, such as on Windows, the
-        primitive stays on the processor.
-    single_row : {"numpy", "single_query"}, optional
-        The form where the first argument has one row. A service is asked row by row: for one row, threads and copies to
-        a device cost more than the row, and numba takes as long to load as all the rest of a service.
-    few_rows : bool
-        The form of a single row takes a few, too, when its loops are compiled.
+    ``numba`` is a compiled form. ``torch`` is a form that takes NumPy arrays inside :func:`use_device` (``"arrays"``),
+    or that runs where the first argument is on the device (``"tensors"``). ``triton`` is a form as GPU kernels of our
+    own; where nothing compiles them, as on Windows, the primitive stays on the processor. ``single_row`` is the form
+    where the first argument has one row: a service is asked row by row, threads and copies to a device cost more than
+    one row, and numba takes as long to load as all the rest of a service. With ``few_rows`` that form takes a few, once
+    compiled.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:

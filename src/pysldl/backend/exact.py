@@ -163,20 +163,9 @@ def power_of_two(x: Array) -> float:
 def listed_products(
     left: NDArray[np.floating], right: NDArray[np.floating], listed: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Inner products of each row of ``left`` with the rows of ``right`` that are listed for it.
+    """Inner products of each row of ``left`` with the rows of ``right`` listed for it; 0 beside a row of -1.
 
-    Parameters
-    ----------
-    left : ndarray of shape (n_anchors, n_components)
-    right : ndarray of shape (n_rows, n_components)
-        Both rounded, so that sums of their products in double precision are exact.
-    listed : ndarray of shape (n_anchors, n_listed)
-        Rows of ``right``; -1 for none.
-
-    Returns
-    -------
-    ndarray of shape (n_anchors, n_listed), float64
-        0 beside a row of -1.
+    Both must be rounded, so that sums of their products in double precision are exact.
     """
     found = np.zeros(listed.shape)
     step = max(1, VALUES_AT_ONCE // max(listed.shape[1] * left.shape[1], 1))

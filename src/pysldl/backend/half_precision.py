@@ -13,10 +13,6 @@ def round_to_half(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
     What is rounded when it is fitted is the same before a model is saved and after it is loaded.
 
-    Parameters
-    ----------
-    values : ndarray of float32
-
     Examples
     --------
     >>> round_to_half(np.array([0.1, 2.0], dtype=np.float32))

@@ -22,18 +22,7 @@ def search_by_terms(
     n_terms: int,
     max_postings: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """:func:`search_inverted_index` for the :func:`top_terms` of every row, cut by :func:`limit_postings`.
-
-    Parameters
-    ----------
-    X : csr_array of shape (n_rows, n_features), float32
-    postings, k, exclude
-        As in :func:`search_inverted_index`.
-    n_terms : int
-        Heaviest terms of a row that are looked up.
-    max_postings : int
-        Postings that a row reads at most.
-    """
+    """:func:`search_inverted_index` for the :func:`top_terms` of every row, cut by :func:`limit_postings`."""
     queries = as_int32_indices(top_terms(X, n_terms))
     counts = postings.indptr[queries.indices + 1] - postings.indptr[queries.indices]
     return search_inverted_index(limit_postings(queries, counts, max_postings), postings, k, exclude)
@@ -43,25 +32,10 @@ def search_by_terms(
 def search_inverted_index(
     queries: sparse.csr_array, postings: sparse.csr_array, k: int, exclude: NDArray[np.integer] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The k rows with the largest inner product with each query, best first.
+    """The k rows with the largest inner product with each query, best first, and the products; ties to the lower row.
 
-    Parameters
-    ----------
-    queries : csr_array of shape (n_queries, n_features), float32
-        Usually cut to their :func:`top_terms` and by :func:`limit_postings`. Products are added up in the order of the
-        stored terms.
-    postings : csr_array of shape (n_features, n_rows), float32
-        The indexed rows, transposed.
-    k : int
-    exclude : array of int of shape (n_queries,), optional
-        One row per query that may not be found.
-
-    Returns
-    -------
-    rows : ndarray of shape (n_queries, k), int32
-        -1 where fewer rows share a term with the query. Ties go to the lower row.
-    products : ndarray of shape (n_queries, k), float32
-        0 beside a row of -1.
+    ``postings`` are the indexed rows, transposed; products are added up in the order of the stored terms. ``exclude``
+    is one row per query that may not be found. Where fewer rows share a term with the query there are -1 and 0.
     """
     rows = np.empty((queries.shape[0], k), dtype=np.int32)
     products = np.empty((queries.shape[0], k), dtype=np.float32)
@@ -117,14 +91,7 @@ def limit_postings(queries: sparse.csr_array, counts: NDArray[np.integer], max_p
     """Queries whose terms come rarest first, as many as have ``max_postings`` postings together, and at least one.
 
     What a frequent term adds to a product is small, and reading its rows is nearly all of the work: this makes the work
-    of a query independent of the number of rows.
-
-    Parameters
-    ----------
-    queries : csr_array of shape (n_queries, n_features)
-    counts : ndarray of shape (nnz of ``queries``,)
-        Postings of each stored term.
-    max_postings : int
+    of a query independent of the number of rows. ``counts`` are the postings of each stored term.
 
     Examples
     --------

@@ -50,26 +50,11 @@ def ranking_hinge(
     offset: NDArray[np.float64] | None = None,
     out: NDArray[np.float64] | None = None,
 ) -> tuple[float, NDArray[np.float64]]:
-    """``sum_j [sign (D(i, j) - D(i, j+1)) + margin]₊`` along the ranking of every row, summed over the rows.
+    """``sum_j [sign (D(i, j) - D(i, j+1)) + margin]₊`` along the ranking of every row, and its derivative by ``D``.
 
-    Parameters
-    ----------
-    D : ndarray of shape (n_rows, n_labels), float64
-    ranking : ndarray of shape (n_rows, n_ranked), int32
-        Columns of ``D``, each at most once, in the order in which they should come.
-    margin : float
-    sign : {1, -1}
-        -1 asks for the opposite order.
-    offset : ndarray of shape (n_labels,), optional
-        Added to every row of ``D`` on the fly.
-    out : ndarray of shape (n_rows, n_labels), float64, optional
-        For the derivative. Columns that a row does not rank must be 0.
-
-    Returns
-    -------
-    loss : float
-    G : ndarray of shape (n_rows, n_labels), float64
-        The derivative with respect to ``D``: 1, 0 or -1.
+    ``ranking`` are columns of ``D``, each at most once, in the order in which they should come; a ``sign`` of -1 asks
+    for the opposite order. ``offset`` is added to every row of ``D`` on the fly. The derivative, of 1, 0 and -1, is
+    written to ``out``, whose columns that a row does not rank must be 0.
     """
     G = np.zeros(D.shape) if out is None else out
     ranked = np.take_along_axis(D if offset is None else D + offset, ranking, axis=1)
@@ -108,21 +93,11 @@ def adam_update_rows(
     rates: NDArray[np.float64],
     shrink: float = 1.0,
 ) -> None:
-    """Move ``rows`` of ``parameters`` against their gradient, in place, and no other row.
+    """Move ``rows`` of ``parameters``, each listed at most once, against their gradient, in place, and no other row.
 
-    Both forms take the same steps in the same order, so that they agree bit for bit.
-
-    Parameters
-    ----------
-    parameters, first, second : ndarrays of shape (n_labels, n_components)
-        What is optimized, and the running means of its gradient and of the gradient's square.
-    rows : ndarray of shape (n_rows,)
-        Each at most once.
-    gradient : ndarray of shape (n_rows, n_components)
-    rates : ndarray of shape (n_rows,)
-        Learning rate of each row, with Adam's correction for the steps that the row has made.
-    shrink : float
-        Factor on the parameters before the step: decoupled weight decay.
+    ``first`` and ``second`` are the running means of the gradient and of its square; ``rates`` the learning rates of
+    the rows, with Adam's correction for the steps that each has made; ``shrink`` a factor on the parameters before the
+    step (decoupled weight decay). Both forms take the same steps in the same order, so that they agree bit for bit.
     """
     first[rows] += (1 - BETA1) * (gradient - first[rows])
     second[rows] += (1 - BETA2) * (gradient * gradient - second[rows])

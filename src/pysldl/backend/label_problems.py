@@ -66,17 +66,8 @@ def label_problems(
 ) -> LabelProblems:
     """The rows that have a label, and the rows that were offered it and do not have it, both ascending.
 
-    Parameters
-    ----------
-    candidates : ndarray of shape (n_samples, m), int32
-        Labels of every row, from any number of sources; -1 for none.
-    Y : csr_array of shape (n_samples, n_labels)
-    everywhere : ndarray of int32, optional
-        Labels that every row is offered.
-    late : ndarray of shape (n_samples, m_late), int32, optional
-        Labels of every row that rows held out had a part in offering; -1 for none.
-    left_out : array of int, optional
-        Rows that take no part.
+    ``candidates`` are labels of every row from any number of sources, -1 for none; ``everywhere`` are labels that every
+    row is offered; ``late`` those that held-out rows had a part in offering. Rows of ``left_out`` take no part.
     """
     everywhere = np.zeros(0, dtype=np.int32) if everywhere is None else everywhere
     kept = np.ones(Y.shape[0], dtype=np.bool_)

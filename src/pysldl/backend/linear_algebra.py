@@ -26,19 +26,7 @@ ROWS_AT_ONCE = 8192
 
 @primitive(numba=True, single_row="single_query")
 def sparse_times(X: sparse.csr_array, P: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """``X @ P``; for ``Xᵀ @ P`` pass the transpose, stored by its own rows.
-
-    Parameters
-    ----------
-    X : csr_array of shape (n_rows, n_inner)
-    P : ndarray of shape (n_inner, n_columns)
-    dtype : optional
-        Precision of the product; that of ``X`` and ``P`` together by default.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_columns)
-    """
+    """``X @ P``, in the precision of both if no other is given; for ``Xᵀ @ P`` pass the transpose, stored by rows."""
     dtype = np.result_type(X.dtype, P.dtype) if dtype is None else np.dtype(dtype)
     return np.asarray(X @ P.astype(dtype, copy=False)).astype(dtype, copy=False)
 
@@ -66,11 +54,7 @@ def triangular_solve(factor: Array, B: Array) -> Array:
 def design_matrix(X: Any, mean: NDArray[np.floating] | None = None) -> "DesignMatrix":
     """The operator ``X - mean``, whose products are computed on the device where one is in use.
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-    mean : ndarray of shape (n_features,), optional
-        Taken off every row on the fly: an intercept costs no dense copy of sparse input.
+    The mean is taken off every row on the fly: an intercept costs no dense copy of sparse input.
     """
     return DesignMatrix(X, mean)
 
@@ -178,15 +162,10 @@ def as_dense(matrix: Any, dtype: DTypeLike | None = np.float64) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Deflation:
-    """A correction of the diagonal preconditioner ``scale``: ``scale * r + V (gain * (Vᵀ r))``.
+    """A correction of the diagonal preconditioner ``scale``: ``scale * r + V (gain * (Vᵀ r))``, gains from -1 to 0.
 
     With texts, a few dozen directions, those of the common words, hold eigenvalues far above all others, and the steps
     grow with the root of the largest. The correction brings them down to the smallest of theirs.
-
-    Attributes
-    ----------
-    V : matrix of shape (n_features, n_directions)
-    gain : ndarray of shape (n_directions, 1), from -1 to 0
     """
 
     V: Any
@@ -220,32 +199,12 @@ def conjugate_gradients(
 ) -> tuple[int, float]:
     """Solve ``A W = B`` for a symmetric positive definite ``A``, from ``W`` on, which is changed in place.
 
-    Parameters
-    ----------
-    operator : callable
-        From a matrix ``P`` of shape (n_rows, n_columns) to ``A P``.
-    W, residual : matrices of shape (n_rows, n_columns)
-        Where to start, and ``B - A W`` there; both change.
-    scale : array of shape (n_rows,)
-        The inverse of the diagonal of ``A``, which scales the steps.
-    goal : ndarray of shape (n_columns,)
-        Length of every column's residual at which to stop.
-    max_iter : int
-    whole : ndarray of shape (n_columns,)
-        Lengths of the columns of ``B``, against which residuals are told.
-    on_step : callable, optional
-        Told the number of every step and the relative length of the residual.
-    stop : callable, optional
-        Asked after every step, with its number and ``W``, whether to stop.
-    deflation : Deflation, optional
-        Directions that shall not slow the steps down; worth their cost where many steps are to be taken.
-
-    Returns
-    -------
-    steps : int
-        At least 1.
-    left : float
-        Length of the residual against ``whole``.
+    ``operator`` maps a matrix ``P`` to ``A P``; ``residual`` is ``B - A W`` at the start; ``scale`` is the inverse of
+    the diagonal of ``A``; ``goal`` is the length of every column's residual at which to stop, and ``whole`` the lengths
+    of the columns of ``B``, against which residuals are told. ``on_step`` hears the number of every step and the
+    relative length of the residual; ``stop`` is asked after every step, with its number and ``W``, whether to stop.
+    ``deflation`` names directions that shall not slow the steps down; it is worth its cost where many steps are to be
+    taken. Returns the number of steps, at least 1, and the length of the residual against ``whole``.
     """
     direction = scale[:, None] * residual
     if deflation is not None:
@@ -293,20 +252,9 @@ def column_dots(A: Array, B: Array) -> NDArray[np.float64]:
 def advance(
     W: Array, residual: Array, direction: Array, image: Array, length: Array, scale: Array
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Go ``length`` along ``direction``, in place, and measure what is left.
+    """Go ``length`` along ``direction``, with its ``image`` under the matrix, changing ``W`` and ``residual`` in place.
 
-    Parameters
-    ----------
-    W, residual, direction, image : ndarrays of shape (n_rows, n_columns)
-        The solution and its residual, which change; the direction and its image under the matrix.
-    length : ndarray of shape (n_columns,)
-    scale : ndarray of shape (n_rows,)
-        The preconditioner's diagonal.
-
-    Returns
-    -------
-    left, energy : ndarrays of shape (n_columns,), float64
-        ``residual · residual`` and ``residual · scale residual`` of every column.
+    Returns ``residual · residual`` and ``residual · scale residual`` of every column.
     """
     length = length.astype(W.dtype)
     W += length * direction

@@ -19,21 +19,9 @@ CACHED_BYTES = 2 << 20  # what the neighbors of a few queries take: little enoug
 def nearest_vectors(
     Q: NDArray[np.float32], vectors: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The k rows of ``vectors`` with the largest product with each query, in single precision, best first.
+    """The k ``vectors`` with the largest product with each query, in single precision, best first; the products.
 
-    Parameters
-    ----------
-    Q : ndarray of shape (n_queries, width), float32
-    vectors : ndarray of shape (n_vectors, width), float32
-    k : int
-        At most the number of vectors, less one with ``exclude``.
-    exclude : array of int of shape (n_queries,), optional
-        One vector a query that may not be found.
-
-    Returns
-    -------
-    rows : ndarray of shape (n_queries, k), int32
-    products : ndarray of shape (n_queries, k), float32
+    ``exclude`` is one vector per query that may not be found; k is at most the number of the others.
     """
     rows = np.empty((len(Q), k), dtype=np.int32)
     products = np.empty((len(Q), k), dtype=np.float32)
@@ -62,21 +50,7 @@ def largest(
 
 @primitive(numba=True, torch="arrays", single_row="numpy")
 def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float32]:
-    """``Q[i] · V[rows[i, j]]`` for every query i and the j-th of its rows, added up in double precision.
-
-    Parameters
-    ----------
-    Q : ndarray or csr_array of shape (n_queries, width), float32
-    rows : ndarray of shape (n_queries, m)
-        -1 for none.
-    V : ndarray or csr_array of shape (n_vectors, width), float32
-        Sparse if ``Q`` is.
-
-    Returns
-    -------
-    ndarray of shape (n_queries, m), float32
-        0 beside a row of -1.
-    """
+    """``Q[i] · V[rows[i, j]]`` for every query and its rows, added up in double precision; 0 beside a row of -1."""
     products = np.zeros(rows.shape, dtype=np.float32)
     query, slot = np.nonzero(rows >= 0)
     for start in range(0, len(query), PAIRS_AT_ONCE):
@@ -90,19 +64,9 @@ def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float
 
 @primitive(numba=True, torch="arrays", single_row="numpy")
 def pair_distances(Q: NDArray[np.float64], rows: NDArray[np.integer], V: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Half the squared difference of ``Q[i]`` and ``V[rows[i, j]]``, in double precision; 1 where either is zero.
+    """Half the squared difference of ``Q[i]`` and ``V[rows[i, j]]``, in double precision.
 
-    Parameters
-    ----------
-    Q : ndarray of shape (n_queries, width), float64
-    rows : ndarray of shape (n_queries, m)
-        -1 for none.
-    V : ndarray of shape (n_vectors, width), float32
-
-    Returns
-    -------
-    ndarray of shape (n_queries, m), float64
-        inf beside a row of -1.
+    It is 1 where either is zero, and inf beside a row of -1.
     """
     distances = np.empty(rows.shape)
     block = max(1, CACHED_BYTES // (12 * rows.shape[1] * Q.shape[1]))

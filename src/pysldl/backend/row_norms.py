@@ -17,12 +17,7 @@ ROWS_A_PART = 1 << 13
 
 
 def row_norms(X: Any) -> NDArray[np.float64]:
-    """Euclidean length of every row, of shape (n_rows,), added up in double precision.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_rows, n_features)
-    """
+    """Euclidean length of every row of a dense or CSR matrix, added up in double precision."""
     if not sparse.issparse(X):
         return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64)))
     lengths = np.zeros(X.shape[0])

@@ -30,15 +30,7 @@ _being_compiled = threading.Lock()
 def compile_loops(predict: Callable[[], object]) -> bool:
     """Compile the loops, or load them from numba's cache; nobody else uses them before they are ready.
 
-    Parameters
-    ----------
-    predict : callable
-        Predicts one row: numba compiles for the arrays that it is given.
-
-    Returns
-    -------
-    bool
-        Whether there are loops: not without numba.
+    ``predict`` predicts one row: numba compiles for the arrays that it is given. Returns whether there are loops.
     """
     global _loops
     if not has_numba():
@@ -96,15 +88,10 @@ class RankedStages(NamedTuple):
 
 
 def rank_rows(X: sparse.csr_array, stages: RankedStages) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
-    """Candidates of a row, or of a few, and their final scores, in one compiled call.
+    """Candidates of a row, or of a few, and their final scores, in one compiled call; None before the loops are ready.
 
     It takes the steps of the stages in their order: a step alone costs more in calls than in arithmetic where there is
     but one row. Exponentials are those of C in place of NumPy's; both are exact to more digits than are kept.
-
-    Returns
-    -------
-    labels, scores : ndarrays of shape (n_rows, n_candidates), or None
-        -1 and -inf for none. None before the loops are ready, see :func:`compile_loops`.
     """
     loops = _ready_loops()
     if loops is None:

@@ -132,14 +132,7 @@ def concatenate_parts(
 
 
 def matmul(A: NDArray[Any], B: NDArray[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
-    """``A @ B`` on all cores, bit for bit the same for any number of threads.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n_rows, n_inner)
-    B : ndarray of shape (n_inner, n_columns)
-    out : ndarray of shape (n_rows, n_columns), optional
-    """
+    """``A @ B`` on all cores, bit for bit the same for any number of threads."""
     if out is None:
         out = np.empty((A.shape[0], B.shape[1]), dtype=np.result_type(A, B))
     blocks = [slice(start, start + ROWS_PER_BLOCK) for start in range(0, A.shape[0], ROWS_PER_BLOCK)]

@@ -24,21 +24,9 @@ TopK = tuple[NDArray[np.int64], NDArray[Any]]
 
 
 def top_k(scores: Any, k: int) -> TopK:
-    """The k best labels of every row of a dense or sparse score matrix.
+    """The k best labels of every row of a dense or sparse score matrix, best first, of equals the lower; their scores.
 
-    Parameters
-    ----------
-    scores : array-like or sparse of shape (n_samples, n_labels)
-        Higher is better. Of a sparse matrix only the stored entries can be picked.
-    k : int
-        Number of labels a row, at least 1; it may exceed ``n_labels``.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_samples, k), int64
-        Label indices, best first, ties to the lower index; -1 where a row has no further label.
-    scores : ndarray of shape (n_samples, k)
-        Their scores; -inf beside a label of -1.
+    Of a sparse matrix only the stored entries can be picked. Where a row has no further label there are -1 and -inf.
 
     Examples
     --------
@@ -61,17 +49,7 @@ def top_k_or_zero(scores: Any, k: int) -> tuple[NDArray[np.int32], NDArray[np.fl
 def top_k_listed(numbers: NDArray[Any], values: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """The k largest values among a few that are listed for every row, largest first, of equals the first listed.
 
-    Parameters
-    ----------
-    numbers : ndarray of shape (n_rows, n_listed)
-        What the values belong to; -1 for none.
-    values : ndarray of shape (n_rows, n_listed)
-    k : int
-
-    Returns
-    -------
-    numbers, values : ndarrays of shape (n_rows, min(k, n_listed))
-        -1 and -inf behind the last.
+    ``numbers`` say what the values belong to, -1 for none; behind the last stand -1 and -inf.
 
     Examples
     --------
@@ -84,15 +62,7 @@ def top_k_listed(numbers: NDArray[Any], values: NDArray[Any], k: int) -> tuple[N
 
 
 def top_k_of_listed(labels: NDArray[np.integer], scores: NDArray[np.floating], k: int) -> TopK:
-    """:func:`top_k` of scores that are listed beside their labels, as those of candidates are.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rows, n_listed)
-        In any order, none twice in a row; -1 for none.
-    scores : ndarray of shape (n_rows, n_listed)
-        Those of -inf are never picked.
-    k : int
+    """:func:`top_k` of scores that are listed beside their labels (-1 for none), in any order, no label twice in a row.
 
     Examples
     --------

@@ -22,20 +22,8 @@ FINEST = 2.0**-20
 class Trees(NamedTuple):
     """Binary decision trees as arrays; a leaf is its own child, so that a walk may go on after its end.
 
-    Attributes
-    ----------
-    roots : ndarray of shape (n_trees,), int32
-        First node of every tree.
-    feature : ndarray of shape (n_nodes,), int32
-        The feature that a node asks for; 0 in a leaf.
-    threshold : ndarray of shape (n_nodes,), float64
-        A row goes left where its feature is at most this.
-    left, right : ndarray of shape (n_nodes,), int32
-        The children.
-    value : ndarray of shape (n_nodes,), float64
-        What a row that ends in the node adds to its sum.
-    depth : int
-        Steps from a root to the deepest leaf.
+    ``roots`` are the first nodes of the trees. A row goes left where its ``feature`` is at most the ``threshold``, and
+    adds the ``value`` of the node it ends in to its sum. ``depth`` is the number of steps to the deepest leaf.
     """
 
     roots: NDArray[np.int32]
@@ -60,18 +48,7 @@ NO_TREES = Trees(
 
 @primitive(numba=True, single_row="single_query", few_rows=True)
 def sum_of_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
-    """The sum of the leaves that each row ends in, added up in the order of the trees.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_candidates, n_features), float32
-    trees : Trees
-        At least one.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_candidates), float64
-    """
+    """The sum of the leaves that each candidate of each row ends in, added up in the order of the trees."""
     return walk_trees(X, trees)
 
 
@@ -94,17 +71,8 @@ def walk_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
 class GrownTree(NamedTuple):
     """A tree as arrays over its nodes, the root first; a leaf is its own child.
 
-    Attributes
-    ----------
-    feature, cut : ndarrays of shape (n_nodes,), int32
-        A row goes left where its bin of the feature is at most the cut; both are 0 in a leaf.
-    left, right : ndarrays of shape (n_nodes,), int32
-    value : ndarray of shape (n_nodes,), float64
-        The Newton step of the node's rows.
-    depth : int
-        Steps from the root to the deepest leaf.
-    leaf : ndarray of shape (n_rows,), int32
-        Where each row ends.
+    A row goes left where its bin of the ``feature`` is at most the ``cut``. ``value`` is the Newton step of a node's
+    rows, ``depth`` the number of steps to the deepest leaf, and ``leaf`` where each row ends.
     """
 
     feature: NDArray[np.int32]
@@ -127,14 +95,8 @@ def grow_tree(
 ) -> GrownTree:
     """Split the leaf that gains most, again and again, as long as there are not too many leaves.
 
-    Parameters
-    ----------
-    bins : ndarray of shape (n_rows, n_features), uint8
-    gradients, hessians : ndarrays of shape (n_rows,), float64
-        Multiples of one power of two, so coarse that all sums are exact: then they are the same in any order.
-    max_leaves : int
-    min_rows : int
-        Fewest rows of a leaf.
+    Gradients and hessians are multiples of one power of two, so coarse that all sums are exact: the same in any order.
+    ``min_rows`` are the fewest rows of a leaf.
     """
     n_features, n_bins = bins.shape[1], int(bins.max(initial=0)) + 1
     cells = bins + np.arange(n_features) * n_bins
@@ -262,25 +224,9 @@ def boosted_trees(
     learning_rate: float,
     min_rows: int,
 ) -> tuple[Trees, float]:
-    """Trees whose sum, with what it begins with, is the logit of the probability that a row is true.
+    """Trees whose sum, with the number it begins with, is the logit of the probability that a row is true.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features), float32
-    is_true : ndarray of shape (n_rows,), bool
-    weights : ndarray of shape (n_rows,)
-        How much each row counts.
-    n_trees, max_leaves, learning_rate
-        Number of trees, most leaves of each, and factor of each.
-    min_rows : int
-        Fewest rows of a leaf.
-
-    Returns
-    -------
-    trees : Trees
-        None where all rows are true, or all are not.
-    baseline : float
-        What the sum begins with.
+    There is no tree where all rows are true, or none is.
     """
     if len(np.unique(is_true)) < 2:
         return NO_TREES, 0.0

@@ -16,23 +16,9 @@ FAINTEST = 1e-30
 def vote_top(
     neighbors: NDArray[np.int32], weights: NDArray[np.float32], Y: sparse.csr_array, m: int
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """The m labels with the most votes of every row, best first, ties to the lower label.
+    """The m labels with the most votes of every row, best first, ties to the lower label; -1 and 0 behind the last.
 
-    Parameters
-    ----------
-    neighbors : ndarray of shape (n_rows, k), int32
-        Rows of ``Y``; -1 for none.
-    weights : ndarray of shape (n_rows, k), float32
-        The weight of each neighbor's vote, above 0.
-    Y : csr_array of shape (n_samples, n_labels)
-    m : int
-
-    Returns
-    -------
-    labels : ndarray of shape (n_rows, m), int32
-        -1 where fewer labels have a vote.
-    votes : ndarray of shape (n_rows, m), float32
-        0 beside a label of -1.
+    ``neighbors`` are rows of ``Y``, -1 for none; ``weights`` are those of their votes, above 0.
     """
     labels = np.empty((len(neighbors), m), dtype=np.int32)
     votes = np.empty((len(neighbors), m), dtype=np.float32)
@@ -74,16 +60,7 @@ def votes_apart(
     m: int,
     is_held: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
-    """:func:`vote_top` of the neighbors that are not held out, and the labels of :func:`vote_top` of all.
-
-    Parameters
-    ----------
-    neighbors, similarities, temperature
-        As in :func:`vote_weights`.
-    Y, m
-        As in :func:`vote_top`.
-    is_held : ndarray of shape (n_samples,), bool
-    """
+    """:func:`vote_top` of the neighbors that are not held out, and the labels of :func:`vote_top` of all."""
     others = np.where(is_held[neighbors], np.int32(-1), neighbors)  # what -1 picks is -1 in any case
     labels, votes = vote_top(others, vote_weights(others, similarities, temperature), Y, m)
     return labels, votes, vote_top(neighbors, vote_weights(neighbors, similarities, temperature), Y, m)[0]
@@ -92,13 +69,7 @@ def votes_apart(
 def vote_weights(
     neighbors: NDArray[np.int32], similarities: NDArray[np.float32], temperature: float
 ) -> NDArray[np.float32]:
-    """Weights ``exp((s - s_max) / temperature)``, scaled to sum to 1 in every row; 0 where there is no neighbor.
-
-    Parameters
-    ----------
-    neighbors, similarities : ndarrays of shape (n_rows, k)
-        Best first; -1 for none.
-    """
+    """Weights ``exp((s - s_max) / temperature)``, scaled to sum to 1 in every row; 0 beside a neighbor of -1."""
     if similarities.shape[1] == 0:
         return similarities
     # In double precision: a single-precision exponential differs from processor to processor.

@@ -16,12 +16,7 @@ class Workspace:
 
     A stage writes its long loops once, as a function of a part and of arrays that all parts share. What comes out may
     depend on the parts, but never on who does them or in which order, so that a fit on a cluster has the bits of a
-    local one.
-
-    Attributes
-    ----------
-    n_shards : int
-        Into how many parts work over labels is to be cut, whose results do not depend on the cut.
+    local one. Work over labels, whose results do not depend on the cut, is to be cut into ``n_shards`` parts.
 
     Examples
     --------
@@ -42,18 +37,10 @@ class Workspace:
         return np.empty(shape, dtype)
 
     def map(self, stage: str, function: Callable[..., T], parts: Sequence[Any], *shared: Any) -> list[T]:
-        """``[function(part, *shared) for part in parts]``.
+        """``[function(part, *shared) for part in parts]``; reports of progress call the work ``stage``.
 
-        Parameters
-        ----------
-        stage : str
-            What reports of progress call the work.
-        function : callable
-            Defined at the top of a module. It may run twice for the same part, where a worker was lost.
-        parts : sequence
-            Small: slices of rows, numbers of shards.
-        *shared
-            Arrays, sparse matrices and estimators. Only arrays of :meth:`empty` may be written to.
+        The function is defined at the top of a module, and may run twice for a part where a worker was lost. Parts are
+        small: slices of rows, numbers of shards. Of the shared arrays only those of :meth:`empty` may be written to.
         """
         return [function(part, *shared) for part in parts]
 

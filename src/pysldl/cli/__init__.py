@@ -63,13 +63,10 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line.
+    """Run one command line; returns the exit status.
 
-    Returns
-    -------
-    int
-        0: done; 2: bad usage or input, said in one line on standard error; 130: interrupted; 141: whoever read the
-        output stopped reading.
+    0: done; 2: bad usage or input, said in one line on standard error; 130: interrupted; 141: whoever read the output
+    stopped reading.
     """
     debug = "--debug" in arguments or os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0")
     words = [word for word in arguments if word != "--debug"]

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from pysldl.dask.transport import Packed
     from pysldl.datasets.parquet import Part
 
-__all__ = ["Cluster", "evaluated_parts", "name_of_parts", "open_parts", "predict_parts", "would_not_fit"]
-
 SETTINGS = "_predictions.json"  # of a folder of predictions; readers of parts leave out names with an underscore
 BYTES_IN_MEMORY = 6  # that a byte of a Parquet file becomes in a local fit, about
 
@@ -103,23 +101,9 @@ def predict_parts(
 ) -> dict[str, int]:
     """Write the predictions of every part into a file of its own; parts that are there already are left as they are.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    model : Path
-    parts : Parts
-    out : Path
-        Folder. It remembers model, data and settings, and is not continued with others.
-    settings : dict
-        Arguments of :func:`predict_part` beside the part.
-    progress : callable, optional
-    scratch : Path, optional
-        For the arrays of the model, which all workers map.
-
-    Returns
-    -------
-    dict
-        Numbers of parts, of those that were there, of rows and of labels.
+    The folder ``out`` remembers model, data and settings (arguments of :func:`predict_part`), and is not continued with
+    others. ``scratch`` is for the arrays of the model, which all workers map. Returns the numbers of parts, of those
+    that were there, of rows and of labels.
     """
     from pysldl.dask.classifier import open_model
     from pysldl.dask.cluster import clear_errors, shared_folder

@@ -17,19 +17,6 @@ from pysldl.datasets.files import check_unpacked, require_file, stem
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.preprocessing.labels import EncodedLabels, join_encoded, name_array
 
-__all__ = [
-    "ARROW_SUFFIXES",
-    "Columns",
-    "Part",
-    "PartRows",
-    "has_texts",
-    "is_arrow_path",
-    "list_parts",
-    "read_parquet",
-    "read_part",
-    "write_parquet",
-]
-
 ARROW_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 PARQUET_SUFFIXES = (".parquet", ".pq")
 WILDCARDS = "*?["
@@ -40,15 +27,7 @@ MOST_FEATURES = np.iinfo(np.int32).max
 
 
 class Columns(NamedTuple):
-    """Which columns hold what.
-
-    Attributes
-    ----------
-    text : str
-    labels : str
-    indices, values : str
-        Lists of the columns of a row's features that are not zero, and of their values; taken where there is no text.
-    """
+    """Which columns hold what; ``indices`` and ``values``, where there is no text, list the features that are not 0."""
 
     text: str = "text"
     labels: str = "labels"
@@ -68,16 +47,7 @@ class Part(NamedTuple):
 
 
 class PartRows(NamedTuple):
-    """The rows of a part: either texts or features, and labels where they were asked for.
-
-    Attributes
-    ----------
-    texts : list of str or None
-    X : csr_array of shape (n_rows, n_features) or None
-    labels : EncodedLabels or None
-        Its names are those of this part, sorted.
-    split : list or None
-    """
+    """The rows of a part: either texts or features, and labels, with sorted names, where they were asked for."""
 
     texts: list[str] | None
     X: sparse.csr_array | None
@@ -105,16 +75,7 @@ def is_arrow_path(path: str | os.PathLike[str]) -> bool:
 def list_parts(path: str | os.PathLike[str]) -> list[Part]:
     """Return the parts of a file, of all files of a folder, or of all that match a pattern, in the order of the names.
 
-    Parameters
-    ----------
-    path : path or pattern
-        Such as ``"records.parquet"``, ``"records"`` or ``"records/*.parquet"``. Of a folder, files whose names begin
-        with a dot or an underscore are left out.
-
-    Raises
-    ------
-    DataError
-        There is no such file, or one of them is empty or damaged.
+    Of a folder, files whose names begin with a dot or an underscore are left out.
     """
     return [part for file in _files(path) for part in _parts_of(file)]
 
@@ -128,26 +89,10 @@ def has_texts(part: Part, columns: Columns) -> bool:
 def read_part(
     part: Part, columns: Columns | None = None, *, labels: bool = True, n_features: int | None = None
 ) -> PartRows:
-    """Read one part.
+    """Read one part; a ``DataError`` that names it where it is damaged, or lacks a column, a type or a cell.
 
-    Parameters
-    ----------
-    part : Part
-    columns : Columns, optional
-    labels : bool
-        Read the labels; without, the file need not have any.
-    n_features : int, optional
-        Columns of the features; an index beyond them is an error. Default: what the file says, or one more than the
-        largest index.
-
-    Returns
-    -------
-    PartRows
-
-    Raises
-    ------
-    DataError
-        The part is damaged, a column is missing or has another type, or a cell is empty. It names the part.
+    Without ``labels`` the file need not have any. An index beyond ``n_features`` is an error; by default it is what the
+    file says, or one more than the largest index.
     """
     columns = columns or Columns()
     with _open(part.path) as file:

@@ -142,19 +142,8 @@ class Decoder(LightEstimator):
         """:meth:`loo_candidates` that owe nothing to held-out rows, and the labels of those that may.
 
         Classifiers that are judged on held-out rows must not know them by the rows they are near to: a row that is
-        offered a label by a held-out row, and does not have it, would teach them that nothing there has the label.
-        A decoder without neighbors offers nothing further.
-
-        Parameters
-        ----------
-        Z_left_out, rows, Z, Y, m
-            As in :meth:`loo_candidates`.
-        is_held : ndarray of shape (n_samples,), bool
-            The training rows held out.
-
-        Returns
-        -------
-        labels, votes, late : ndarrays of shape (n_rows, m)
+        offered a label by a held-out row, and does not have it, would teach them that nothing there has the label. A
+        decoder without neighbors offers nothing further.
         """
         labels, votes = self.loo_candidates(Z_left_out, rows, Z, Y, m)
         return labels, votes, np.full_like(labels, -1)

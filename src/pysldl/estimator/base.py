@@ -47,17 +47,8 @@ from pysldl.preprocessing.vocabulary import Vocabulary
 class TrainingRows(NamedTuple):
     """Checked rows to learn from, as :meth:`BaseLabelClassifier.fit` makes them of what it is given.
 
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Finite, float32 or float64.
-    labels : EncodedLabels
-        The label indicator and what its columns are called.
-    feature_names : ndarray of shape (n_features,) or None
-    vectorizer : TfidfVectorizer or None
-        Fitted, where the rows are texts.
-    n_dense : int
-        Last columns of X that were given as dense vectors.
+    ``X`` is finite, dense or CSR; ``labels`` are the indicator and what its columns are called; the ``vectorizer`` is
+    the fitted one, where the rows are texts; the last ``n_dense`` columns of X were given as dense vectors.
     """
 
     X: Any

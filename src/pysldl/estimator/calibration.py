@@ -56,15 +56,7 @@ class ScoreCalibration(LightEstimator):
     _saved_state = ("scores_", "probabilities_", "threshold_", "held_out_f1_", "held_out_", "sets_")
 
     def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
-        """Learn from held-out rows.
-
-        Parameters
-        ----------
-        scores : ndarray or csr_array of shape (n_rows, n_labels)
-            Of a model that did not see the rows.
-        Y : csr_array of shape (n_rows, n_labels)
-            Their labels.
-        """
+        """Learn from the scores of rows that the model did not see, and their labels, both (n_rows, n_labels)."""
         labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
         floor = 0.0 if sparse.issparse(scores) else float(best[labels >= 0].min(initial=0.0))
         self._fit_ranked(labels, best, Y, floor)
@@ -222,15 +214,7 @@ class PredictionSets(LightEstimator):
     _saved_state = ("thresholds_", "moments_", "n_rows_", "n_labeled_", "true_labels_", "true_scores_")
 
     def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
-        """Learn from held-out rows.
-
-        Parameters
-        ----------
-        scores : ndarray or csr_array of shape (n_rows, n_labels)
-            Of a model that did not see the rows.
-        Y : csr_array of shape (n_rows, n_labels)
-            Their labels.
-        """
+        """Learn from the scores of rows that the model did not see, and their labels, both (n_rows, n_labels)."""
         labels, best = top_k(scores, min(SCORES_PER_ROW, _most_scores(scores)))
         if best[labels >= 0].min(initial=1.0) == 0.0:  # votes: nothing speaks for a label that scores 0
             labels = np.where(best > 0, labels, -1)
@@ -254,12 +238,8 @@ class PredictionSets(LightEstimator):
     ) -> float:
         """Return the score from which labels belong to a set; an error where the wish cannot be met.
 
-        Parameters
-        ----------
-        recall, precision : float
-            One of them, between 0 and 1; see :class:`PredictionSets`.
-        confidence : float, optional
-            Of the normal bound. Default: conformal risk control for recall, 0.9 for precision.
+        One of ``recall`` and ``precision`` is given, between 0 and 1. ``confidence`` is that of the normal bound; by
+        default, conformal risk control bounds recall, and 0.9 is taken for precision.
         """
         if (recall is None) == (precision is None):
             raise DataError("Give recall= or precision=, one of them: what the sets of labels should hold.")
@@ -281,14 +261,7 @@ class PredictionSets(LightEstimator):
         raise DataError(f"{wish} is out of reach: the scores of {self.n_rows_} held-out rows allow at most {most:g}.")
 
     def coverage(self, threshold: float, counts: NDArray[np.integer]) -> SetCoverage:
-        """Return what the sets at a threshold of :meth:`threshold` hold on the held-out rows.
-
-        Parameters
-        ----------
-        threshold : float
-        counts : ndarray of shape (n_labels,)
-            Training rows of every label.
-        """
+        """Return what the sets at a threshold hold on held-out rows; ``counts`` are training rows of every label."""
         means = self.moments_[np.flatnonzero(self.thresholds_ >= threshold)[-1]]
         found = self.true_labels_[self.true_scores_ >= threshold]
         n_true, n_found = (np.bincount(labels, minlength=len(counts)) for labels in (self.true_labels_, found))

@@ -208,13 +208,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
     def fit_prepared(self, rows: TrainingRows, workspace: Workspace) -> Self:
         """Fit to rows that were checked and encoded elsewhere, in a workspace that may reach beyond this process.
 
-        The model is that of :meth:`fit` for the same rows, bit for bit.
-
-        Parameters
-        ----------
-        rows : TrainingRows
-            As :meth:`fit` would make them; its arrays may lie on a disk.
-        workspace : Workspace
+        The model is that of :meth:`fit` for the same rows, bit for bit. Their arrays may lie on a disk.
         """
         validate_parameters(self)
         self._forget_vocabulary()

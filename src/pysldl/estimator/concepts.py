@@ -71,23 +71,10 @@ def identifiers_of(names: Iterable[str], vocabulary: Vocabulary) -> list[str]:
 def renamed_labels(
     names: NDArray[Any], identifiers: NDArray[Any], before: Vocabulary | None, vocabulary: Vocabulary
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int32], VocabularyChange]:
-    """Bring the labels of a model to a vocabulary.
+    """Bring the labels of a model to a vocabulary: their new names and identifiers, targets, and what changed.
 
-    Parameters
-    ----------
-    names, identifiers : ndarray of shape (n_labels,)
-        As they are.
-    before : Vocabulary or None
-        The vocabulary until now. A concept that it had and the new one lacks is deprecated.
-    vocabulary : Vocabulary
-        The new one.
-
-    Returns
-    -------
-    names, identifiers : ndarray of shape (n_labels,)
-    targets : ndarray of shape (n_labels,), int32
-        The column that each label counts for: itself, the one it was merged into, or -1 where it is deprecated.
-    change : VocabularyChange
+    A concept that the vocabulary ``before`` had and the new one lacks is deprecated. The target of a label is the
+    column that it counts for: itself, the one it was merged into, or -1 where it is deprecated.
     """
     current = identifiers.tolist()
     targets = np.arange(len(current), dtype=np.int32)
@@ -129,14 +116,9 @@ def renamed_labels(
 
 
 def merge_scores(scores: Any, targets: NDArray[np.int32]) -> Any:
-    """Give every label the best score of those that count for it; the others have none.
+    """Give every label the best score of those that count for it; the others have none. Dense scores change in place.
 
-    Parameters
-    ----------
-    scores : ndarray or csr_array of shape (n_rows, n_labels)
-        A dense one is changed in place.
-    targets : ndarray of shape (n_labels,)
-        See :func:`renamed_labels`.
+    ``targets`` are those of :func:`renamed_labels`.
     """
     moved = np.flatnonzero(targets != np.arange(len(targets)))
     if not moved.size:
@@ -177,12 +159,7 @@ def _distinct_names(
 class BroaderLabels:
     """The broader labels of the labels of a model, looked up when they are asked for.
 
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-    identifiers : ndarray of shape (n_labels,)
-    hidden : ndarray of shape (n_labels,), bool
-        Labels that are never predicted; they are nobody's broader label.
+    Labels that are ``hidden``, never predicted, are nobody's broader label.
     """
 
     def __init__(self, vocabulary: Vocabulary, identifiers: NDArray[Any], hidden: NDArray[np.bool_]) -> None:
@@ -210,13 +187,7 @@ def in_hierarchy(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the k best labels of rows, consistent with the broader links; see ``predict_topk``.
 
-    Parameters
-    ----------
-    labels, scores : ndarray of shape (n_rows, width)
-        Best first, -1 where a row has fewer; more than k of them.
-    broader : BroaderLabels
-    k : int
-    hierarchy : {"broader", "narrower"}
+    ``labels`` and ``scores`` are more than k a row, best first, -1 where a row has fewer.
     """
     if hierarchy not in ("broader", "narrower"):
         raise DataError(f"hierarchy must be 'broader', 'narrower' or None, but is {hierarchy!r}.")
@@ -236,12 +207,7 @@ def name_rates(
 ) -> tuple[NDArray[np.float64], float]:
     """Return how often labels apply where their names occur, each drawn to the mean by ``PRIOR_MATCHES``; and the mean.
 
-    Parameters
-    ----------
-    matches : sequence of sequences of int
-        Labels whose names occur in each text.
-    Y : csr_array of shape (n_texts, n_labels)
-    n_labels : int
+    ``matches`` are the labels whose names occur in each text.
     """
     counts, hits = np.zeros(n_labels), np.zeros(n_labels)
     for row, named in enumerate(matches):
@@ -258,14 +224,7 @@ def add_named(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return labels of rows, best first, in which those named by the text score at least ``named``.
 
-    Parameters
-    ----------
-    labels, scores : ndarray of shape (n_rows, width)
-        Best first, -1 where a row has fewer.
-    matches : sequence of sequences of int
-        Labels that each text names.
-    named : ndarray of shape (n_labels,)
-        The score of a label that is named; -inf where it cannot be suggested.
+    ``matches`` are the labels that each text names. A label whose ``named`` score is -inf cannot be suggested.
     """
     labels, scores = labels.copy(), scores.copy()
     for row, found in enumerate(matches):

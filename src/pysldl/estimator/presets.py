@@ -12,8 +12,6 @@ from pysldl.mapping import RidgeMapping
 from pysldl.preprocessing.features import MOSTLY
 from pysldl.ranking import LinearRanker, TreeReranker
 
-__all__ = ["PRESETS", "make_sldl"]
-
 
 def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
     """Return a classifier with named settings.

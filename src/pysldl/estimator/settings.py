@@ -58,13 +58,7 @@ def parse_settings(words: Sequence[str], where: str) -> dict[str, Any]:
 def with_settings(estimator: Estimator, settings: Mapping[str, Any], where: str) -> Estimator:
     """The estimator with these parameters, in place; an unknown one, or a value of another kind, is refused.
 
-    Parameters
-    ----------
-    estimator : scikit-learn estimator
-    settings : mapping of str to value
-        Nested parameters by a double underscore.
-    where : str
-        What an error begins with: the option that the settings were given by.
+    Nested parameters have a double underscore. An error begins with ``where``: the option that the settings came by.
     """
     given: Any = estimator
     stages = {key: value for key, value in settings.items() if hasattr(value, "get_params")}

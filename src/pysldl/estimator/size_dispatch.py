@@ -12,22 +12,11 @@ from pysldl._utils.light_estimator import validate_parameters
 from pysldl.decoding.joint import DENSE_FEATURES
 from pysldl.ranking.linear import LinearRanker, candidates_for
 
-__all__ = ["ProblemSize", "SizeDispatch", "for_size", "stage_for"]
-
 
 class ProblemSize(NamedTuple):
-    """What a stage may be chosen by.
+    """What a stage may be chosen by: training rows, labels, features, how dense they are, and labels per row.
 
-    Attributes
-    ----------
-    n_samples, n_labels : int
-        Training rows, and labels.
-    n_features : int or None
-        None: not known yet, as of texts, which have many.
-    density : float
-        Share of the features' values that are not zero.
-    labels_per_row : float
-        Labels of a training row, on average.
+    ``n_features`` is None where it is not known yet, as of texts, which have many.
     """
 
     n_samples: int

@@ -10,8 +10,6 @@ from pysldl.backend.nearest import nearest_vectors, pair_distances, pair_product
 from pysldl.backend.row_norms import unit_vectors
 from pysldl.backend.topk import top_k_listed
 
-__all__ = ["ExactIndex", "NeighborIndex", "best_of_candidates", "index_of"]
-
 # A product in single precision is off by less than this, and by how much depends on the processor. So a few more than
 # asked for are found by such products, up to the limit, and those within doubt are ordered by exact ones.
 DOUBT = 1e-5

@@ -12,8 +12,6 @@ from pysldl.backend.threads import fixed_order_blas
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.neighbors.exact import SPARE, NeighborIndex, best_of_candidates, index_of
 
-__all__ = ["FaissIndex"]
-
 TUNING_QUERIES = 500
 LINKS = 32  # of a vector in the HNSW graph
 BUILD_EFFORT = 80

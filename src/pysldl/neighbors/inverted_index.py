@@ -16,8 +16,6 @@ from pysldl.backend.row_norms import as_float32_rows
 from pysldl.backend.voting import vote_by_terms
 from pysldl.backend.workspace import Workspace, current_workspace, row_parts
 
-__all__ = ["MAX_POSTINGS", "InvertedIndex"]
-
 MAX_POSTINGS = 1 << 14
 ROWS_AT_ONCE = 1 << 16  # of a block, where rows are indexed in blocks
 ENTRIES_AT_ONCE = 1 << 22  # of the index, that are joined at a time
@@ -66,14 +64,7 @@ class InvertedIndex(LightEstimator):
     def fit_parts(self, parts: Sequence[Any], rows_of: Callable[..., sparse.csr_array], *shared: Any) -> Self:
         """Index rows that are made part by part, ``rows_of(part, *shared)``, by whoever the workspace has.
 
-        Parameters
-        ----------
-        parts : sequence
-            In the order of the rows.
-        rows_of : callable
-            Defined at the top of a module.
-        *shared
-            As in :meth:`pysldl.backend.workspace.Workspace.map`.
+        See :meth:`pysldl.backend.workspace.Workspace.map` for what the arguments must be.
         """
         workspace = current_workspace()
         if len(parts) == 1:

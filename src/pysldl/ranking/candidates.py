@@ -28,16 +28,8 @@ Labels = NDArray[np.int32]
 class Candidates(NamedTuple):
     """Candidates of rows and what the first ranking stage says of them; arrays of shape (n_rows, n_candidates).
 
-    Attributes
-    ----------
-    labels : ndarray, int32
-        -1 where a row has fewer candidates.
-    linear : ndarray, float32
-        Scores of the linear classifiers.
-    votes : ndarray, float32
-        Votes of the neighbors; 0 for candidates from elsewhere.
-    scores : ndarray, float32
-        Linear score and vote together, in [0, 1]; -inf beside a label of -1.
+    ``labels`` is -1 where a row has fewer; ``linear`` are the scores of the linear classifiers; ``votes`` those of the
+    neighbors, 0 for candidates from elsewhere; ``scores`` both together, in [0, 1], and -inf beside a label of -1.
     """
 
     labels: NDArray[np.int32]
@@ -64,11 +56,7 @@ def best_labels(labels: Labels, scores: NDArray[np.float32], k: int) -> Labels:
 def union_of_candidates(labels: Labels, *others: Labels) -> Labels:
     """Candidates of several sources side by side, (n_rows, m); -1 in place of a repetition within a row.
 
-    Parameters
-    ----------
-    labels : ndarray of shape (n_rows, n_candidates)
-    *others : ndarrays of shape (n_rows, n_more) or (n_more,)
-        The latter are candidates of every row.
+    A source without rows, of shape (n_more,), has candidates of every row.
     """
     rows = [np.broadcast_to(more, (len(labels), more.shape[-1])) for more in others]
     return drop_duplicates(np.concatenate([labels, *rows], axis=1))
@@ -98,13 +86,7 @@ def frequent_labels(Y: sparse.csr_array, n: int) -> Labels:
 def choose_frequent(Y: sparse.csr_array, held_labels: Labels, held_Y: sparse.csr_array) -> Labels:
     """As few of the forty most frequent labels as find half a point of recall less than all forty, on held-out rows.
 
-    Parameters
-    ----------
-    Y : csr_array of shape (n_samples, n_labels)
-    held_labels : ndarray of shape (n_held, n_candidates)
-        Candidates of the held-out rows.
-    held_Y : csr_array of shape (n_held, n_labels)
-        Their labels.
+    ``held_labels`` are the candidates of the held-out rows, and ``held_Y`` their labels.
     """
     most = frequent_labels(Y, MOST_FREQUENT)
     # A label that the candidates miss is found by so many of the most frequent as its place among them says.

@@ -47,15 +47,7 @@ class LabelCentroids(LightEstimator):
         self.label_terms = label_terms
 
     def fit(self, X: sparse.csr_array, Y: sparse.csr_array, *, left_out: NDArray[np.integer] | None = None) -> Self:
-        """Add up the rows of every label.
-
-        Parameters
-        ----------
-        X : csr_array of shape (n_samples, n_features), float32
-        Y : csr_array of shape (n_samples, n_labels)
-        left_out : array of int, optional
-            Rows that take no part.
-        """
+        """Add up the rows of every label, but for those of ``left_out``."""
         kept = np.ones(Y.shape[0], dtype=np.bool_)
         if left_out is not None:
             kept[left_out] = False

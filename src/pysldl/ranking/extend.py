@@ -29,20 +29,8 @@ def extend_ranker(
     """A ranker with classifiers for the labels ``new``; those of all other labels stay as they are.
 
     The negatives of a new label are the rows most similar to the mean of its rows, as many as a row has candidates:
-    those to which its neighbors would offer it.
-
-    Parameters
-    ----------
-    ranker : LinearRanker
-        Fitted. It is not changed.
-    X : csr_array of shape (n_samples, n_features), float32
-        All training rows.
-    Y : csr_array of shape (n_samples, n_labels)
-        Their labels, as many as before or more.
-    new : ndarray of int
-        Labels that had no row before.
-    postings : csr_array of shape (n_features, n_samples), optional
-        ``X`` transposed, or its heaviest terms, where that is there already.
+    those to which its neighbors would offer it. ``X`` and ``Y`` are all training rows; ``postings`` is ``X``
+    transposed, or its heaviest terms, where that is there already. The fitted ``ranker`` is not changed.
     """
     trained = np.diff(ranker.W_.indptr) > 0
     new = new[~np.isin(new, np.flatnonzero(trained))]  # a label whose rows come back has its classifier

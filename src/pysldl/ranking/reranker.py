@@ -164,14 +164,7 @@ class TreeReranker(LightEstimator):
         return scores
 
     def scores(self, candidates: Candidates, label_counts: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Final scores of all candidates, in [0, 1], of the shape of ``candidates.labels``.
-
-        Parameters
-        ----------
-        candidates : Candidates
-        label_counts : ndarray of shape (n_labels,)
-            Training rows of each label.
-        """
+        """Final scores of all candidates, in [0, 1]; ``label_counts`` are the training rows of each label."""
         if len(self.roots_) == 0:
             return candidates.scores
         kept, places = candidates.best(self.n_candidates)
@@ -206,17 +199,10 @@ class TreeReranker(LightEstimator):
         )
 
     def contributions(self, candidates: Candidates, label: int, label_counts: NDArray[np.integer]) -> dict[str, float]:
-        """What each feature of one candidate adds to the sum of the trees; empty where they do not rescore it.
+        """What each feature of a candidate of one row adds to the sum of the trees; empty where they do not rescore it.
 
         Along the path through a tree, the change of the mean from a node to the next belongs to the feature that the
         node asks for. With ``baseline`` the parts add up to the logit of the final score.
-
-        Parameters
-        ----------
-        candidates : Candidates
-            Of one row.
-        label : int
-        label_counts : ndarray of shape (n_labels,)
         """
         kept, _ = candidates.best(self.n_candidates)
         places = np.flatnonzero(kept.labels[0] == label)
@@ -235,14 +221,7 @@ class TreeReranker(LightEstimator):
 
 
 def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]) -> NDArray[np.float32]:
-    """What the trees see of candidates that come best first, of shape (n_rows, n_candidates, n_features).
-
-    Parameters
-    ----------
-    candidates : Candidates
-    label_counts : ndarray of shape (n_labels,)
-        Training rows of each label.
-    """
+    """What the trees see of candidates that come best first, of shape (n_rows, n_candidates, n_features)."""
     labels, votes = candidates.labels, candidates.votes
     linear = np.where(labels >= 0, candidates.linear, LOWEST)
     scores = np.where(labels >= 0, candidates.scores, 0.0)

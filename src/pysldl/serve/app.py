@@ -35,8 +35,6 @@ from pysldl.serve.source import ModelSource
 from pysldl.serve.telemetry import AccessLog, Telemetry
 from pysldl.serve.work_queue import JoinedRows, WorkQueue
 
-__all__ = ["create_app"]
-
 DEFAULT_K = 5
 DEFAULT_TOP = 8
 SMALL_BODY = 65_536
@@ -66,21 +64,11 @@ def create_app(
     log: AccessLog | None = None,
     teacher: Teacher | None = None,
 ) -> ASGIApp:
-    """Return the service as an ASGI application.
+    """Return the service of a model and its newer versions as an ASGI application.
 
-    Parameters
-    ----------
-    source : ModelSource
-        The model and its newer versions.
-    limits : Limits
-    telemetry : Telemetry
-    token : str, optional
-        What a client must send as a bearer token to see anything of the model.
-    hosts : AllowedHosts, optional
-        Names that clients may call the service by; those of this machine for itself by default.
-    log : AccessLog, optional
-    teacher : Teacher, optional
-        What becomes of feedback; without one, the page offers it as a file.
+    With a ``token``, a client must send it as a bearer token to see anything of the model. Clients may call the service
+    by the names of ``hosts``; those of this machine for itself by default. The ``teacher`` decides what becomes of
+    feedback; without one, the page offers it as a file.
     """
     service = _Service(source, limits, telemetry, token, teacher)
     api: list[tuple[str, str, Endpoint]] = [

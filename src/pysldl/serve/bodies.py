@@ -19,18 +19,6 @@ from starlette.requests import ClientDisconnect, Request
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.limits import Limits
 
-__all__ = [
-    "FORM",
-    "BodyReader",
-    "decode_body",
-    "decode_form",
-    "decode_query",
-    "encode_plain",
-    "json_bytes",
-    "six_digits",
-    "well_formed",
-]
-
 T = TypeVar("T", bound=msgspec.Struct)
 
 JSON = "application/json"
@@ -43,12 +31,7 @@ _WITH_PLACE = re.compile(r"(?P<problem>.*) - at `\$\.?(?P<place>.*)`", re.DOTALL
 
 
 class BodyReader:
-    """Reads bodies within the limits of size and time; all that are being read together have a limit, too.
-
-    Parameters
-    ----------
-    limits : Limits
-    """
+    """Reads bodies within the limits of size and time; all that are being read together have a limit, too."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits

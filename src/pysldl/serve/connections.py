@@ -13,8 +13,6 @@ from pysldl.serve.bodies import json_bytes
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.limits import Limits
 
-__all__ = ["Connections"]
-
 MOST_HEAD_BYTES = 65_536
 Address = tuple[str, int]
 
@@ -25,17 +23,8 @@ class Connections:
     The head of a request must come in time and may not be too long. The time begins with the connection, or with the
     first byte of a further request on it, and ends when the application is called. Where there are too many
     connections, the one that has been idle longest is closed: clients that only hold connections cannot keep others
-    away. All this is done by :attr:`protocol`, which passes everything on to uvicorn's protocol.
-
-    Parameters
-    ----------
-    app : ASGI application
-    limits : Limits
-
-    Attributes
-    ----------
-    protocol : type of asyncio.Protocol
-        For ``uvicorn.Config(http=...)``.
+    away. All this is done by :attr:`protocol`, for ``uvicorn.Config(http=...)``, which passes everything on to
+    uvicorn's.
     """
 
     def __init__(self, app: ASGIApp, limits: Limits) -> None:

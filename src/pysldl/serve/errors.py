@@ -4,8 +4,6 @@ from http import HTTPStatus
 
 from pysldl.serve.schemas import ErrorBody, ErrorResponse
 
-__all__ = ["CODES", "ServiceError"]
-
 # Clients may rely on code and status; the message is for people and may change.
 CODES = {
     "invalid_json": HTTPStatus.BAD_REQUEST,
@@ -35,16 +33,9 @@ CODES = {
 
 
 class ServiceError(Exception):
-    """A request that is refused.
+    """A request that is refused, with one of :data:`CODES` and a sentence that says what to do.
 
-    Parameters
-    ----------
-    code : str
-        One of :data:`CODES`.
-    message : str
-        A sentence that says what to do.
-    **headers : str
-        Further headers of the response, with underscores for hyphens.
+    ``headers`` are further headers of the response, with underscores for hyphens.
     """
 
     def __init__(self, code: str, message: str, **headers: str) -> None:

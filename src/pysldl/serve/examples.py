@@ -13,8 +13,6 @@ from pysldl.persistence import Manifest
 if TYPE_CHECKING:
     from pysldl.datasets import Dataset
 
-__all__ = ["DataExamples", "Snippets", "stored_snippets"]
-
 
 class Snippets(Protocol):
     """A short text for every training row."""
@@ -24,18 +22,9 @@ class Snippets(Protocol):
 
 
 class DataExamples:
-    """Snippets of the training rows, from the data that the model was fitted on.
+    """Snippets of the training rows, from the data that the model was fitted on, in the order of the fit.
 
     Rows that `sldl update` adds come behind them, so they stay valid in later versions until rows are removed.
-
-    Parameters
-    ----------
-    rows : Dataset
-        In the order of the fit.
-
-    Attributes
-    ----------
-    snippets : ndarray of shape (n_rows,)
     """
 
     def __init__(self, rows: "Dataset") -> None:

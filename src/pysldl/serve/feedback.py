@@ -16,8 +16,6 @@ from pysldl.exceptions import DataError
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.schemas import FeedbackRequest
 
-__all__ = ["Teacher"]
-
 WAIT = 10.0
 BLOCK = 65_536
 TIME_TO_LEARN = 600.0
@@ -28,13 +26,8 @@ logger = logging.getLogger("pysldl.serve")
 class Teacher:
     """Keeps feedback in a file that `sldl update` takes, or teaches it to the model at once.
 
-    Parameters
-    ----------
-    file : Path, optional
-        Feedback is appended here, a line of JSON for each text. Several workers may write to it.
-    model : Path, optional
-        Model folder that learns each piece of feedback at once, by `sldl update`; the service then loads the new
-        version as any other.
+    Several workers may append to ``file``, a line of JSON for each text. The folder ``model`` learns each piece of
+    feedback by `sldl update`; the service then loads the new version as any other.
     """
 
     def __init__(self, file: Path | None = None, model: Path | None = None) -> None:

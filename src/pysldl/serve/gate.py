@@ -13,8 +13,6 @@ from pysldl.serve.errors import ServiceError
 from pysldl.serve.limits import Limits
 from pysldl.serve.telemetry import AccessLog, Telemetry
 
-__all__ = ["AllowedHosts", "ClientRates", "Gate"]
-
 MOST_UNREAD = 64_000_000
 MOST_CLIENTS = 10_000
 NO_SNIFFING = (b"x-content-type-options", b"nosniff")
@@ -26,12 +24,12 @@ ANY = "*"
 class AllowedHosts:
     """The names and addresses under which clients may call.
 
-    Parameters
-    ----------
-    listening : str
-        Where the service listens: a name or an address; those that mean "everywhere" name no host.
-    names : iterable of str
-        Further names; "*" allows all, where something before the service checks them.
+    ``listening`` is the name or address where the service listens; those that mean "everywhere" name no host. Among
+    further ``names``, "*" allows all, where something before the service checks them.
+
+    A page of another site can make a browser call this service under a name of its own, whose address it then changes
+    to ours (DNS rebinding); the browser would give it the answers. Such a request carries the other name in its Host
+    header.
 
     Examples
     --------
@@ -44,15 +42,7 @@ class AllowedHosts:
         self._names = {_plain(name) for name in (*LOOPBACK, listening, *names)} - {"", "0.0.0.0", "::"}
 
     def check(self, headers: Mapping[str, str], server: str | None) -> None:
-        """Refuse a request for another host, or one that a page of another site sends.
-
-        Parameters
-        ----------
-        headers : mapping
-            Of the request.
-        server : str or None
-            The address of this machine that the connection was made to.
-        """
+        """Refuse a request for another host than ``server``, the address called, or one from a page of another site."""
         host = headers.get("host", "")
         if not self.allows(host, server):
             message = "This service does not answer to that host name; see --allowed-host of sldl serve."
@@ -81,13 +71,7 @@ def _plain(host: str) -> str:
 
 
 class ClientRates:
-    """How many requests each client may still send.
-
-    Parameters
-    ----------
-    rate : float
-        Requests a second; a client may send those of two seconds at once.
-    """
+    """How many requests each client may still send: ``rate`` a second, and those of two seconds at once."""
 
     def __init__(self, rate: float) -> None:
         self._rate, self._most = rate, max(1.0, 2 * rate)
@@ -104,16 +88,7 @@ class ClientRates:
 
 
 class Gate:
-    """An ASGI application that refuses what no route has to see, and observes the rest.
-
-    Parameters
-    ----------
-    app : ASGI application
-    telemetry : Telemetry
-    limits : Limits
-    hosts : AllowedHosts
-    log : AccessLog, optional
-    """
+    """An ASGI application that refuses what no route has to see, and observes the rest."""
 
     def __init__(
         self,

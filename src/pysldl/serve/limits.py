@@ -6,8 +6,6 @@ from functools import cached_property
 from pysldl._utils.memory import parse_bytes
 from pysldl.exceptions import DataError
 
-__all__ = ["Limits"]
-
 
 @dataclass(frozen=True)
 class Limits:

@@ -10,8 +10,6 @@ from pysldl.serve.errors import CODES
 from pysldl.serve.limits import Limits
 from pysldl.serve.served_model import ServedModel
 
-__all__ = ["openapi"]
-
 REFERENCE = "#/components/schemas/{name}"
 PROJECT = "/v1/projects/{project}"
 COMPUTED = ("404", "503")
@@ -37,15 +35,9 @@ class _Operation(NamedTuple):
 
 
 def openapi(model: ServedModel, limits: Limits, *, secured: bool) -> dict[str, Any]:
-    """Return the description of a service, OpenAPI 3.1.
+    """Return the description of a service, OpenAPI 3.1; the model decides which inputs are taken.
 
-    Parameters
-    ----------
-    model : ServedModel
-        Decides which inputs are taken, and how long vectors are.
-    limits : Limits
-    secured : bool
-        Whether clients must send a token.
+    ``secured`` says whether clients must send a token.
     """
     requests = schemas.request_types(
         limits,

@@ -16,8 +16,6 @@ from pysldl.serve.served_model import open_version
 from pysldl.serve.source import FolderWatch, ModelSource, described
 from pysldl.serve.telemetry import Telemetry
 
-__all__ = ["Channel", "Reloader", "follow", "reload_alone"]
-
 TIME_TO_LOAD = 300.0
 
 logger = logging.getLogger("pysldl.serve")
@@ -72,14 +70,8 @@ class Reloader:
 
     A version is first loaded by a process of its own, which may fail, hang or crash. Then the parent loads it, from
     which workers that die later are forked anew, and then every worker. When all have it, the number of the version
-    that is served is changed, in memory that all share. A version that fails is tried again from time to time.
-
-    Parameters
-    ----------
-    source : ModelSource
-    telemetry : Telemetry
-    poll : float
-        Seconds between two checks of the folder.
+    that is served is changed, in memory that all share. A version that fails is tried again from time to time. The
+    folder is looked at every ``poll`` seconds.
     """
 
     def __init__(self, source: ModelSource, telemetry: Telemetry, poll: float) -> None:

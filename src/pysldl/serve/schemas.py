@@ -106,19 +106,8 @@ def request_types(
 ) -> RequestTypes:
     """Return the request types, bounded by a model and by the limits of a service.
 
-    Parameters
-    ----------
-    limits : Limits
-    n_features : int
-        Length of a vector.
-    calibrated : bool
-        Whether a threshold is a probability, or may be the learned one; else it is a score.
-    texts, vectors : bool
-        Whether an input may be a text, or a vector.
-
-    Returns
-    -------
-    RequestTypes
+    ``n_features`` is the length of a vector. In a ``calibrated`` model a threshold is a probability, or the learned
+    one; else it is a score.
     """
     column = Annotated[float, Meta(ge=0, le=n_features - 1, multiple_of=1)]
     pairs = Annotated[list[tuple[column, Value]], Meta(max_length=max(n_features, LEAST_PAIRS))]

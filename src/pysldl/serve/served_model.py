@@ -28,8 +28,6 @@ from pysldl.serve.examples import DataExamples, Snippets, stored_snippets
 from pysldl.serve.limits import Limits
 from pysldl.serve.vocabulary import TextFeatures, text_features
 
-__all__ = ["ServedModel", "open_version"]
-
 CURVE_POINTS = 400
 ROWS_AT_ONCE = 64
 
@@ -37,14 +35,7 @@ ROWS_AT_ONCE = 64
 def open_version(folder: Path, name: str, arrays: Path | None = None) -> "ServedModel":
     """Load a version of a model. Nothing of it stays on the disk, so that what happens there does not matter.
 
-    Parameters
-    ----------
-    folder : Path
-        Of the version; see :func:`pysldl.persistence.current_version`.
-    name : str
-        What the model is called.
-    arrays : Path, optional
-        A sealed copy of its arrays that another process made; without one, they are copied here.
+    ``arrays`` is a sealed copy of its arrays that another process made; without one, they are copied here.
     """
     frozen = frozen_copy(folder) if arrays is None else None
     if frozen is not None:
@@ -70,15 +61,8 @@ def frozen_copy(folder: Path) -> FrozenArrays | None:
 class ServedModel:
     """A loaded model. It never changes, so threads may share it and a response belongs to exactly one version.
 
-    Parameters
-    ----------
-    name : str
-    manifest : Manifest
-    classifier : LabelPredictor
-    examples : DataExamples, optional
-        Snippets of the training rows; without them, what the model itself keeps.
-    frozen : FrozenArrays, optional
-        The copy of the arrays that other processes take theirs from.
+    ``examples`` are snippets of the training rows; without them, what the model itself keeps. ``frozen`` is the copy of
+    the arrays that other processes take theirs from.
     """
 
     name: str
@@ -223,17 +207,10 @@ class ServedModel:
         threshold: float | Literal["learned"] | None = None,
         labels: Sequence[str] | None = None,
     ) -> schemas.PredictResponse:
-        """Return the best labels of every input, best first.
+        """Return the k best labels of every input, best first, chosen among ``labels`` if given.
 
-        Parameters
-        ----------
-        inputs : sequence of str, of lists of numbers, or of SparseRow
-        k : int
-        threshold : float, "learned" or None
-            Leave out labels with a smaller probability (a smaller score, where the model is not calibrated), or with a
-            score below the learned threshold.
-        labels : sequence of str, optional
-            Choose among these.
+        A threshold leaves out labels with a smaller probability (a smaller score, where the model is not calibrated),
+        and ``"learned"`` those with a score below the learned threshold.
         """
         only = None if labels is None else np.unique([self.column(label) for label in labels])
         predictions = [

@@ -36,8 +36,6 @@ from pysldl.serve.reloading import Channel, Reloader, follow, reload_alone
 from pysldl.serve.source import ModelSource
 from pysldl.serve.telemetry import AccessLog, Telemetry, shared_folder
 
-__all__ = ["Supervisor", "Tls", "serve_model"]
-
 GRACE = 15
 KEEP_ALIVE = 30
 PAUSE = 0.5
@@ -69,31 +67,13 @@ def serve_model(
     examples: DataExamples | None = None,
     on_ready: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve a model folder until the process is told to stop.
+    """Serve a model folder until the process is told to stop; when it is replaced, the new version is served.
 
-    Parameters
-    ----------
-    path : Path
-        The model folder; when it is replaced, the new version is served.
-    host, port : str and int
-        Where to listen; port 0 picks a free port.
-    workers : int
-        Number of worker processes.
-    limits : Limits, optional
-    token : str, optional
-        What a client must send as a bearer token.
-    allowed_hosts : sequence of str
-        Names under which clients may call, beside ``host`` and those of this machine for itself.
-    tls : Tls, optional
-        Certificate and key; with them, clients speak HTTPS.
-    access_log : Path, optional
-        File for a line of JSON about every request, without what was asked; "-" is standard error.
-    teacher : Teacher, optional
-        What becomes of the labels that people accept and reject on the page.
-    examples : DataExamples, optional
-        Snippets of the training rows for explanations; without them, what the model itself keeps.
-    on_ready : callable
-        Called with the address once requests are accepted.
+    Port 0 picks a free port. Clients must send the ``token``, if there is one, as a bearer token, and may call under
+    ``allowed_hosts`` beside ``host`` and the names of this machine for itself. The access log has a line of JSON for
+    every request, without what was asked; "-" is standard error. The ``teacher`` decides what becomes of the labels
+    that people accept and reject on the page. ``examples`` are snippets of the training rows for explanations; without
+    them, what the model itself keeps. ``on_ready`` is called with the address once requests are accepted.
     """
     if workers > 1 and not hasattr(os, "fork"):
         raise DataError("Several workers need a system that can fork; use --workers 1.")
@@ -223,16 +203,8 @@ class Supervisor:
     """Forks the workers, replaces those that die, and lets all of them change to newer versions of the model.
 
     It has no threads, so that it can fork at any time, and all that a new worker needs is in its memory: a worker that
-    is replaced serves the version that the others serve, whatever has happened to the folder.
-
-    Parameters
-    ----------
-    respond : callable
-        Responds to requests until the callable ``until`` that it is given returns.
-    source : ModelSource
-    telemetry : Telemetry
-    poll : float
-        Seconds between two checks of the model folder.
+    is replaced serves the version that the others serve, whatever has happened to the folder. ``respond`` responds to
+    requests until the callable ``until`` that it is given returns.
     """
 
     def __init__(self, respond: Callable[..., None], source: ModelSource, telemetry: Telemetry, poll: float) -> None:

@@ -11,8 +11,6 @@ from pysldl.persistence import current_version
 from pysldl.serve.examples import DataExamples
 from pysldl.serve.served_model import ServedModel, open_version
 
-__all__ = ["FolderWatch", "ModelSource", "described"]
-
 SLOWEST_RETRY = 60.0
 NUMBER_BYTES = 8
 
@@ -22,26 +20,13 @@ Found = tuple[Path, int, int, int]
 class ModelSource:
     """Versions that this process holds, and the number of the one that is served, which all processes share.
 
-    The number lies in memory that forked processes have in common, so that all workers change to another version at
-    the same moment. A request reads :attr:`current` once and keeps it, so that its version cannot change, and stays in
+    The number lies in memory that forked processes have in common, so that all workers change to another version at the
+    same moment. A request reads :attr:`current` once and keeps it, so that its version cannot change, and stays in
     memory until the last request that uses it is done. The processes share one sealed copy of its arrays.
 
-    Parameters
-    ----------
-    path : Path
-        The model folder.
-    examples : DataExamples, optional
-        Snippets of the training rows; later versions show them as long as they begin with these rows.
-
-    Attributes
-    ----------
-    problem : str or None
-        Why the newest version in the folder is not served, without names of files.
-
-    Raises
-    ------
-    DataError
-        The examples are not the rows that the model was fitted on.
+    Later versions show the ``examples`` as long as they begin with these rows; a ``DataError`` says where they are not
+    the rows that the model was fitted on. ``problem`` says why the newest version is not served, without names of
+    files.
     """
 
     def __init__(self, path: Path, examples: DataExamples | None = None) -> None:
@@ -75,17 +60,8 @@ class ModelSource:
     def load(self, number: int, folder: Path, arrays: Path | None = None) -> Path | None:
         """Load a version and keep it beside the one that is served.
 
-        Parameters
-        ----------
-        number : int
-        folder : Path
-        arrays : Path, optional
-            A sealed copy of its arrays that another process made.
-
-        Returns
-        -------
-        Path or None
-            Where other processes find a sealed copy of the arrays, until :meth:`keep` is called.
+        ``arrays`` is a sealed copy of its arrays that another process made. Returns where other processes find one,
+        until :meth:`keep` is called.
         """
         fresh = open_version(folder, self.name, arrays)
         fresh.warm_up()
@@ -114,12 +90,8 @@ class ModelSource:
 class FolderWatch:
     """Finds out when a model folder has a version that should be tried, and when to try one again that failed.
 
-    Parameters
-    ----------
-    path : Path
-        The model folder; it may be a link that is turned to another one.
-    pause : float
-        Seconds until a version that failed is tried again; they double with every failure, up to a minute.
+    The folder may be a link that is turned to another one. After ``pause`` seconds a version that failed is tried
+    again; they double with every failure, up to a minute.
     """
 
     def __init__(self, path: Path, pause: float) -> None:
@@ -137,13 +109,7 @@ class FolderWatch:
         return self._failed is not None
 
     def find(self) -> Path | None:
-        """Return the folder of a version to try now; None where nothing is new.
-
-        Raises
-        ------
-        ModelFormatError
-            The model is missing or does not say which of its versions is current.
-        """
+        """Return the folder of a version to try now; None where nothing is new; an error where none is current."""
         found = self._look()
         if found == self._served:
             self._failed = None
@@ -177,9 +143,7 @@ class FolderWatch:
 def described(error: BaseException | int) -> str:
     """Return why a version is not served: a sentence for everybody, so without names of files.
 
-    Parameters
-    ----------
-    error : exception, or the number of the signal that ended the attempt
+    ``error`` is an exception, or the number of the signal that ended the attempt.
     """
     if isinstance(error, int):
         reason = f"loading it ended by signal {error}"

@@ -1,7 +1,5 @@
 """Words that are in every kind of text, so that they say nothing about its labels."""
 
-__all__ = ["STOP_WORDS"]
-
 _BY_LANGUAGE = {
     "english": """
         a about above after again against all also am an and any are as at be because been before being below between

@@ -14,8 +14,6 @@ from typing import Any
 from pysldl._utils.locks import try_lock
 from pysldl.exceptions import DataError
 
-__all__ = ["AccessLog", "Telemetry", "shared_folder"]
-
 PREFIX = "sldl-serve-"
 LOCK = "lock"
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
@@ -46,17 +44,8 @@ def shared_folder() -> Iterator[Path]:
 class Telemetry:
     """What a service counts and times.
 
-    Workers write into files of one folder that they map into memory, so that what a killed worker counted stays.
-
-    Parameters
-    ----------
-    folder : Path, optional
-        An empty folder that all workers share; without one, only this process is counted. A process has one.
-
-    Attributes
-    ----------
-    rows, reloads, failed_reloads : Counter
-    in_flight : Gauge
+    Workers write into files of one empty ``folder`` that they map into memory, so that what a killed worker counted
+    stays; without a folder only this process is counted. A process has one.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -151,10 +140,7 @@ def _resident_bytes() -> float:
 class AccessLog:
     """Writes who asked for what, when, how long it took and how it ended; never texts, labels or queries.
 
-    Parameters
-    ----------
-    path : Path
-        File to append to; "-" is standard error. Several processes may write to one file: a line is one write.
+    The path "-" is standard error. Several processes may write to one file: a line is one write.
 
     Examples
     --------

@@ -14,8 +14,6 @@ from pysldl.backend.row_norms import row_norms
 from pysldl.preprocessing.text import has_terms
 from pysldl.serve.stop_words import STOP_WORDS
 
-__all__ = ["TermVocabulary", "TextFeatures", "VectorizerFeatures", "is_vocabulary", "stem", "text_features"]
-
 # Feature names are words, or stems, where this share of a sample of them are.
 LEAST_SHARE = 0.9
 SAMPLE = 2000
@@ -44,12 +42,7 @@ class TextFeatures(Protocol):
 def text_features(classifier: Any, *, weighted: bool) -> TextFeatures | None:
     """Return what turns texts into the features of a model; None where the model takes vectors only.
 
-    Parameters
-    ----------
-    classifier : LabelPredictor
-        Fitted on texts, or on term counts with feature names.
-    weighted : bool
-        Whether the term counts were weighted by tf-idf; counting words then takes the idf of the training rows.
+    ``weighted``: the term counts were weighted by tf-idf; counting words then takes the idf of the training rows.
     """
     if classifier.vectorizer_ is not None:
         return VectorizerFeatures(classifier.vectorizer_)
@@ -61,13 +54,7 @@ def text_features(classifier: Any, *, weighted: bool) -> TextFeatures | None:
 
 
 class VectorizerFeatures:
-    """The vectorizer that the model was fitted with.
-
-    Parameters
-    ----------
-    vectorizer : TfidfVectorizer
-        Or another vectorizer of scikit-learn.
-    """
+    """The vectorizer of scikit-learn that the model was fitted with."""
 
     def __init__(self, vectorizer: Any) -> None:
         self._vectorizer = vectorizer
@@ -105,20 +92,10 @@ class VectorizerFeatures:
 
 
 class TermVocabulary:
-    """Counts the words and phrases of texts that are feature names of a model.
+    """Counts the words and phrases of texts that are feature names of a model, in the order of its columns.
 
     Where the names are English stems, as in the stackex data sets, the words are stemmed before they are looked up.
-
-    Parameters
-    ----------
-    terms : sequence of str
-        Feature names, in the order of the columns.
-    idf : ndarray of shape (n_terms,), optional
-        Turn counts into ``(1 + log(count)) * idf`` with rows of length one.
-
-    Attributes
-    ----------
-    are_stems : bool
+    With ``idf``, counts become ``(1 + log(count)) * idf`` with rows of length one.
     """
 
     def __init__(self, terms: Sequence[str], idf: NDArray[Any] | None = None) -> None:

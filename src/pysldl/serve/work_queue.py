@@ -15,22 +15,15 @@ from pysldl.serve.errors import ServiceError
 from pysldl.serve.schemas import Input, PredictResponse
 from pysldl.serve.served_model import ServedModel
 
-__all__ = ["JoinedRows", "WorkQueue"]
-
 T = TypeVar("T")
 
 
 class WorkQueue:
     """A pool of threads that refuses work at once when its queue is full.
 
-    Parameters
-    ----------
-    threads : int
-        For short work; one further thread is for large work, so that short work does not wait behind it.
-    queue : int
-        Most calls that wait for a thread, of short work and of large work.
-    timeout : float
-        Seconds until a caller is told that its work took too long. The thread stays busy until the work is done.
+    ``threads`` are for short work; one further thread is for large work, so that short work does not wait behind it.
+    ``queue`` is the most calls that wait for a thread, of either. After ``timeout`` seconds a caller is told that its
+    work took too long; the thread stays busy until the work is done.
     """
 
     def __init__(self, threads: int, queue: int, timeout: float) -> None:
@@ -100,12 +93,7 @@ class _Row(NamedTuple):
 class JoinedRows:
     """Rows that wait to be predicted together.
 
-    Parameters
-    ----------
-    most : callable
-        Returns how many rows may keep the event loop busy at once.
-    note_seconds : callable
-        Called with the seconds that a row took.
+    ``most`` returns how many rows may keep the event loop busy at once; ``note_seconds`` hears how long a row took.
     """
 
     def __init__(self, most: Callable[[], int], note_seconds: Callable[[float], None]) -> None:

@@ -14,13 +14,7 @@ LOWEST, HIGHEST, N_CUTS = tl.constexpr(0x38800000), tl.constexpr(0x40800000), tl
 
 
 def largest_positive(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Columns and values of the k largest of every row, of equals the lower column; -1 and 0 where fewer are above 0.
-
-    Parameters
-    ----------
-    values : Tensor of shape (n_rows, n_columns), float32
-    k : int
-    """
+    """Columns and values of the k largest of every row, of equals the lower column; -1 and 0 if fewer are above 0."""
     room = max(512, triton.next_power_of_2(SPARE * k))
     keys = torch.zeros((len(values), room), dtype=torch.int64, device=values.device)
     counts = torch.zeros(len(values), dtype=torch.int32, device=values.device)
