@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from data import add_data_options, open_dataset, text_features
-from pysldl.backend.row_norms import unit_vectors
+from pysldl.backend.linear_algebra import unit_vectors
 from pysldl.embedding import RandomLabelEmbedding
 from pysldl.exceptions import SLDLError
 from pysldl.mapping import RidgeMapping

@@ -13,8 +13,7 @@ from blocks.text import NOT_RECORDED
 from pysldl.datasets.files import csv_rows
 from pysldl.experiments.run.archive import Archive
 from pysldl.experiments.run.protocol import Protocol
-from pysldl.experiments.stats.published import read_published
-from pysldl.experiments.stats.results import FoldRecord, Measurements, Selection, Summary
+from pysldl.experiments.stats.results import FoldRecord, Measurements, Selection, Summary, read_published
 from records import RESULTS, read_rows
 
 __all__ = [

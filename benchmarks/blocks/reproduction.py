@@ -7,7 +7,7 @@ from typing import Any
 
 from blocks.evidence import ABLATION_RUN, DATASETS, METRICS, REFERENCE, Evidence, Mean
 from blocks.text import NOT_RECORDED, listed, number, plural, table
-from pysldl.experiments.stats.published import LARGEST_SHORTFALL, agreements
+from pysldl.experiments.stats.results import LARGEST_SHORTFALL, agreements
 from pysldl.experiments.stats.significance import compare_folds
 
 ALPHA = 0.05

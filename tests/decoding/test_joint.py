@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from pysldl import SLDLClassifier
-from pysldl.backend.row_norms import unit_vectors
+from pysldl.backend.linear_algebra import unit_vectors
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import JointNeighborDecoder, NeighborDecoder
 from pysldl.decoding import joint as joint_module

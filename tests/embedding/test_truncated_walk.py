@@ -11,8 +11,8 @@ from pysldl.backend.divergence import Gaussians, js_backward, js_of_all, kl_back
 from pysldl.backend.label_embedding import ranking_hinge
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.embedding import GaussianLabelEmbedding, VectorLabelEmbedding
+from pysldl.embedding.adam import ranking_gradient
 from pysldl.embedding.label_graph import DENSE_LABELS, choose_graph, cooccurrence, rank_labels, transfer_matrix
-from pysldl.embedding.minibatch import ranking_gradient
 from pysldl.embedding.truncated_walk import TruncatedRanking, truncated_walk
 from pysldl.embedding.vector import sparse_squared_error, squared_error
 from pysldl.exceptions import DataError, MemoryLimitError

@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg, sparse
 
 from pysldl.backend.linear_algebra import design_matrix
-from pysldl.mapping.conjugate_gradient import deflation_directions, ridge_steps
+from pysldl.mapping.solvers import deflation_directions, ridge_steps
 
 ALPHA = 0.5
 

@@ -7,8 +7,8 @@ from scipy import sparse
 from pysldl.backend.linear_algebra import design_matrix
 from pysldl.exceptions import DataError
 from pysldl.mapping import RidgeMapping
-from pysldl.mapping.conjugate_gradient import ridge_steps
 from pysldl.mapping.early_stopping import choose_alpha, rows_to_hold_out
+from pysldl.mapping.solvers import ridge_steps
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from pysldl.backend.row_norms import unit_vectors
+from pysldl.backend.linear_algebra import unit_vectors
 from pysldl.decoding import LinearReadout
 from pysldl.neighbors.exact import ExactIndex
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.extmath import row_norms as sklearn_row_norms
 
 from pysldl import SLDLClassifier
-from pysldl.backend.row_norms import l2_normalize, row_norms
+from pysldl.backend.linear_algebra import l2_normalize, row_norms
 from pysldl.baselines import LabelPrior
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, JointNeighborDecoder, LinearReadout, NeighborDecoder
@@ -77,7 +77,7 @@ def test_a_folder_cannot_replace_a_method(data: Any, tmp_path: Path, monkeypatch
 
 
 def test_lengths_are_those_of_scikit_learn_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pysldl.backend.row_norms.BLOCK_VALUES", 64)
+    monkeypatch.setattr("pysldl.backend.linear_algebra.BLOCK_VALUES", 64)
     X = sparse.random_array((50, 30), density=0.2, format="csr", dtype=np.float32, random_state=0)
     np.testing.assert_allclose(row_norms(X), sklearn_row_norms(X.astype(np.float64)), rtol=1e-7)
     np.testing.assert_allclose(l2_normalize(X).toarray(), normalize(X).toarray(), rtol=1e-6)

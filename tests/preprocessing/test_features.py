@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from pysldl import SLDLClassifier, make_sldl
-from pysldl.backend.row_norms import l2_normalize, row_norms
+from pysldl.backend.linear_algebra import l2_normalize, row_norms
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder, NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices, primitive
 from pysldl.backend.half_precision import round_in_place
-from pysldl.backend.row_norms import l2_normalize
+from pysldl.backend.linear_algebra import l2_normalize
 from pysldl.backend.topk import top_k, top_k_or_zero
 
 ROWS_AT_ONCE = 1024

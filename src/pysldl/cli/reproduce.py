@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pysldl.experiments.run.protocol import Protocol
     from pysldl.experiments.run.run_folder import Failure, Run
     from pysldl.experiments.run.runner import RunStep
-    from pysldl.experiments.stats.published import Agreement
-    from pysldl.experiments.stats.results import Summary
+    from pysldl.experiments.stats.results import Agreement, Summary
 
 FAILED = 1
 CONTROLS = ("random", "identity")
@@ -192,7 +191,7 @@ def reproduce(
     from pysldl.experiments.report.reproduction import write_outputs
     from pysldl.experiments.run.archive import export_results, unseen_as_in_the_paper
     from pysldl.experiments.run.evaluation import find_metrics
-    from pysldl.experiments.stats.published import Published, read_published
+    from pysldl.experiments.stats.results import Published, read_published
 
     experiment, report = experiment or ExperimentOptions(), report or ReportOptions()
     if report.check and report.published is None:
@@ -329,7 +328,7 @@ def _print_means(rows: "Sequence[Summary]") -> None:
 def _print_check(found: "Sequence[Agreement]", *, quiet: bool = False) -> bool:
     """Every mean beside the published one, the controls' beside it, and the verdict on SLDL."""
     from pysldl.experiments.run.methods import REFERENCE
-    from pysldl.experiments.stats.published import verdict
+    from pysldl.experiments.stats.results import verdict
 
     cells = {(row.dataset, row.metric, row.method): row for row in found}
     methods = [name for name in (REFERENCE, *CONTROLS) if any(row.method == name for row in found)]

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.dispatch import warn_no_numba
-from pysldl.backend.row_norms import dense_rows, unit_vectors
+from pysldl.backend.linear_algebra import dense_rows, unit_vectors
 from pysldl.decoding.base import TUNING_ROWS, LatentEvidence, label_prior, neighbors_to_ask
 from pysldl.decoding.joint import JointNeighborDecoder
 from pysldl.decoding.voting import NEIGHBORS, TEMPERATURES, Found, SimilarityDecoder, best_votes, mask_unmatched

@@ -9,8 +9,8 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
+from pysldl.backend.linear_algebra import dense_rows, l2_normalize, unit_vectors
 from pysldl.backend.nearest import pair_products
-from pysldl.backend.row_norms import dense_rows, l2_normalize, unit_vectors
 from pysldl.backend.topk import drop_duplicates, top_k_listed
 from pysldl.backend.voting import vote_top, vote_weights
 from pysldl.decoding.base import TUNING_ROWS, CodedRows, LatentEvidence, label_prior, neighbors_to_ask

@@ -27,7 +27,7 @@ from pysldl.backend.divergence import (
     kl_offset,
 )
 from pysldl.backend.label_embedding import ranking_hinge
-from pysldl.embedding.adam import Descent, DescentResult
+from pysldl.embedding.adam import BatchDescent, Descent, DescentResult
 from pysldl.embedding.base import TrainedLabelEmbedding, assumed_pairs, normal_rows, seen_labels
 from pysldl.embedding.label_graph import (
     Graph,
@@ -37,7 +37,6 @@ from pysldl.embedding.label_graph import (
     transfer_matrix,
     transfer_rows,
 )
-from pysldl.embedding.minibatch import BatchDescent
 from pysldl.embedding.truncated_walk import TruncatedRanking, truncated_walk, walk_memory
 from pysldl.exceptions import DataError
 

@@ -19,7 +19,7 @@ from pysldl._utils.light_estimator import all_or_nothing, available_if, validate
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, reporting
 from pysldl.backend.dispatch import current_device, use_device
-from pysldl.backend.row_norms import l2_normalize_in_parts
+from pysldl.backend.linear_algebra import l2_normalize_in_parts
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.backend.topk import top_k
 from pysldl.backend.workspace import Workspace, row_parts, use_workspace

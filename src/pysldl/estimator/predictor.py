@@ -16,7 +16,7 @@ from pysldl._utils.light_estimator import available_if
 from pysldl._utils.memory import require_memory
 from pysldl._utils.suggestions import did_you_mean
 from pysldl.backend.dispatch import FEW_ROWS, use_device
-from pysldl.backend.row_norms import as_float32_rows, l2_normalize
+from pysldl.backend.linear_algebra import as_float32_rows, l2_normalize
 from pysldl.backend.single_query import RankedStages, rank_rows
 from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
 from pysldl.backend.topk import top_k, top_k_of_listed

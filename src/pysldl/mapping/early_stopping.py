@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pysldl.backend.dispatch import to_device
 from pysldl.backend.linear_algebra import DesignMatrix, column_dots
-from pysldl.mapping.conjugate_gradient import ridge_steps
+from pysldl.mapping.solvers import ridge_steps
 
 HELD_OUT = 2000
 COLUMNS = 8

@@ -21,11 +21,18 @@ from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.linear_algebra import DesignMatrix, as_dense, design_matrix
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.exceptions import DataError
-from pysldl.mapping.conjugate_gradient import LEVERAGE_PROBES, SINGLE_PRECISION_REACH, solve_cg
 from pysldl.mapping.early_stopping import HeldOutError, choose_alpha, rows_to_hold_out
 from pysldl.mapping.linear_predictor import LinearPredictor
 from pysldl.mapping.normal_equations import NormalEquations
-from pysldl.mapping.solvers import Solution, ridge_factor, solve_cholesky, solve_lbfgs
+from pysldl.mapping.solvers import (
+    LEVERAGE_PROBES,
+    SINGLE_PRECISION_REACH,
+    Solution,
+    ridge_factor,
+    solve_cg,
+    solve_cholesky,
+    solve_lbfgs,
+)
 
 # Seconds of one core for 1e9 multiply-adds, measured on two x86 cores: BLAS in double precision, a scattered sum into a
 # sparse product, a dense row of single precision fetched for every stored value, and one pass over the CG's vectors.

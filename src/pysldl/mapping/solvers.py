@@ -1,8 +1,9 @@
-"""Direct and quasi-Newton solvers of ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10): Cholesky, and the paper's L-BFGS.
+"""Solvers of ``‖Z - XW‖² + alpha ‖W‖²`` (Eq. 10): Cholesky, the paper's L-BFGS, and conjugate gradients.
 
-Conjugate gradients are in :mod:`pysldl.mapping.conjugate_gradient`. All of them find the same W.
+All of them find the same W.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from pysldl.backend.dispatch import to_host
-from pysldl.backend.linear_algebra import DesignMatrix, cholesky_factor, cholesky_solve, triangular_solve
+from pysldl.backend.dispatch import to_device, to_host
+from pysldl.backend.linear_algebra import (
+    Deflation,
+    DesignMatrix,
+    cholesky_factor,
+    cholesky_solve,
+    column_dots,
+    conjugate_gradients,
+    relative_norm,
+    triangular_solve,
+)
 
 LEVERAGE_BLOCK = 1024
 LARGEST_GRAM = 2000  # features up to which L-BFGS forms the Gram matrix once
 
 Matrix = NDArray[np.float64]
+
+LEVERAGE_PROBES = 32
+SINGLE_PRECISION_REACH = 1e-4
+FEWEST_DIRECTIONS, MOST_DIRECTIONS = 8, 64
+SUBSPACE_PASSES = 2
+
+OnStep = Callable[[int, float], None]
 
 
 @dataclass(frozen=True)
@@ -113,3 +130,159 @@ def solve_lbfgs(
         },
     )
     return Solution(found.x.reshape(n_features, n_targets), n_iter=max(int(found.nit), 1))
+
+
+def solve_cg(
+    design: DesignMatrix,
+    Z: NDArray[Any],
+    alpha: float,
+    *,
+    tol: float,
+    max_iter: int,
+    start: NDArray[Any] | None = None,
+    leverage_of: NDArray[np.integer] | None = None,
+    rng: np.random.RandomState | None = None,
+    on_step: OnStep | None = None,
+    held_out: Any = None,
+) -> Solution:
+    """Solve for every column of ``Z``, of shape (n_samples, n_components), at once.
+
+    Rows of ``Z`` that ``design`` goes without must be zero. The iteration starts from the weights ``start`` of nearly
+    the same problem, if given, and stops at the relative residual ``tol``, or when ``held_out`` says so after a step
+    (:mod:`pysldl.mapping.early_stopping`). Leverages of the rows ``leverage_of`` are estimated from random signs, drawn
+    by ``rng``, that are solved for as further columns (Hutchinson's estimator).
+    """
+    n_targets = Z.shape[1]
+    single = design.single()
+    probes = None
+    if leverage_of is not None:
+        rng = np.random.RandomState(0) if rng is None else rng
+        probes = 2 * rng.randint(0, 2, size=(Z.shape[0], LEVERAGE_PROBES)).astype(Z.dtype) - 1
+        if design.without is not None:
+            probes[design.without] = 0
+        Z = np.hstack([Z, probes])
+        start = None if start is None else np.pad(start, ((0, 0), (0, LEVERAGE_PROBES)))
+    if tol >= SINGLE_PRECISION_REACH:
+        B = single.transposed_times(Z.astype(np.float32, copy=False))
+        goal = tol * np.sqrt(column_dots(B, B))
+        del Z
+        stop = None if held_out is None else lambda step, W: held_out.stop(step, W[:, :n_targets])
+        found, step, left = ridge_steps(single, B, alpha, goal, max_iter, start=start, on_step=on_step, stop=stop)
+    else:
+        found, step, left = _refined(design, single, Z, alpha, tol, max_iter, start, on_step)
+    W = to_host(found)
+    if probes is None:
+        return Solution(W, n_iter=step, left=left)
+    smoothed = to_host(single.times(np.ascontiguousarray(W[:, n_targets:], dtype=np.float32)))[leverage_of]
+    leverage = _shrunk((smoothed * probes[leverage_of]).mean(axis=1))
+    if design.without is not None and leverage_of is not None:
+        leverage[np.isin(leverage_of, design.without)] = 0.0
+    return Solution(np.ascontiguousarray(W[:, :n_targets]), leverage, step, left)
+
+
+def ridge_steps(
+    design: DesignMatrix,
+    B: Any,
+    alpha: float,
+    goal: NDArray[np.float64],
+    max_iter: int,
+    *,
+    start: Any = None,
+    on_step: OnStep | None = None,
+    stop: Callable[[int, Any], bool] | None = None,
+    whole: NDArray[np.float64] | None = None,
+    deflation: Deflation | None = None,
+) -> tuple[Any, int, float]:
+    """Solve ``(XᵀX + alpha I) W = B`` in single precision; returns W, the steps, and the relative residual.
+
+    The parameters are those of :func:`~pysldl.backend.linear_algebra.conjugate_gradients`.
+    """
+    if start is None:
+        W, residual = design.zeros(B.shape[1], np.float32), 1.0 * B
+    else:
+        W = 1.0 * to_device(start, np.float32)
+        residual = design.residual(B, W, alpha)
+    scale = to_device(_inverse_diagonal(design, alpha))
+    whole = np.sqrt(column_dots(B, B)) if whole is None else whole
+    steps, left = conjugate_gradients(
+        lambda P: design.ridge_times(P, alpha), W, residual, scale, goal,
+        max_iter=max_iter, whole=whole, on_step=on_step, stop=stop, deflation=deflation,
+    )  # fmt: skip
+    return W, steps, left
+
+
+def _refined(
+    design: DesignMatrix,
+    single: DesignMatrix,
+    Z: NDArray[Any],
+    alpha: float,
+    tol: float,
+    max_iter: int,
+    start: NDArray[Any] | None,
+    on_step: OnStep | None,
+) -> tuple[Any, int, float]:
+    """Corrections in single precision of residuals in double precision."""
+    double = design.double()
+    B = double.transposed_times(Z.astype(np.float64, copy=False))
+    whole = np.sqrt(column_dots(B, B))
+    goal = tol * whole
+    n_directions = min(MOST_DIRECTIONS, B.shape[1], len(B) // 4, len(Z) // 4)
+    deflation = None
+    if n_directions >= FEWEST_DIRECTIONS:
+        deflation = deflation_directions(single, alpha, _inverse_diagonal(single, alpha), n_directions)
+    W = design.zeros(B.shape[1], np.float64) if start is None else 1.0 * to_device(start, np.float64)
+    steps, before = 0, np.inf
+    while True:
+        left = double.residual(B, W, alpha)
+        length = np.sqrt(column_dots(left, left))
+        stalled = length.sum() > 0.5 * before  # a tolerance below the rounding error
+        if (length <= goal).all() or stalled or steps >= max_iter:
+            return W, max(steps, 1), relative_norm(length, whole)
+        before = length.sum()
+        reach = 0.9 * np.maximum(goal, SINGLE_PRECISION_REACH * length)
+        correction, taken, _ = ridge_steps(
+            single, to_device(left, np.float32), alpha, reach, max_iter - steps,
+            on_step=None if on_step is None else _continued(on_step, steps), whole=whole, deflation=deflation,
+        )  # fmt: skip
+        W += correction
+        steps += taken
+
+
+def deflation_directions(design: DesignMatrix, alpha: float, scale: NDArray[Any], n_directions: int) -> Deflation:
+    """Find them by subspace iteration with ``sqrt(scale) (XᵀX + alpha I) sqrt(scale)``, from random vectors.
+
+    It takes three products with X and its transpose, of ``n_directions`` columns each. ``scale``, of shape
+    (n_features,), is the diagonal preconditioner.
+    """
+    root = np.sqrt(scale)[:, None]
+
+    def scaled(P: NDArray[Any]) -> NDArray[Any]:
+        P = root * P
+        return np.asarray(root * (to_host(design.transposed_times(design.times(P))) + scale.dtype.type(alpha) * P))
+
+    rng = np.random.default_rng(0)
+    Q = rng.standard_normal((len(scale), n_directions), dtype=np.float32).astype(scale.dtype, copy=False)
+    for _ in range(SUBSPACE_PASSES):
+        Q = np.linalg.qr(scaled(Q))[0]
+    values, turned = np.linalg.eigh(Q.T @ scaled(Q))
+    values = np.maximum(values, 1e-12)
+    gain = np.minimum(values[0] / values - 1.0, 0.0)
+    return Deflation(to_device(root * (Q @ turned)), gain[:, None].astype(scale.dtype))
+
+
+def _inverse_diagonal(design: DesignMatrix, alpha: float) -> NDArray[np.float32]:
+    """The inverse of the diagonal of ``XᵀX + alpha I``, (n_features,)."""
+    return (1.0 / np.maximum(design.column_squares() + alpha, 1e-30)).astype(np.float32)
+
+
+def _shrunk(estimates: NDArray[Any]) -> NDArray[Any]:
+    """Estimated leverages, drawn to their mean by as much of their spread as is the estimator's own noise."""
+    mean = float(np.clip(estimates.mean(), 0.0, 1.0))
+    noise = 2.0 * mean * (1.0 - mean) / LEVERAGE_PROBES
+    kept = max(0.0, 1.0 - noise / max(float(estimates.var()), 1e-30))
+    shrunk: NDArray[Any] = np.clip(mean + kept * (estimates - mean), 0.0, 0.95)
+    return shrunk
+
+
+def _continued(on_step: OnStep, steps: int) -> OnStep:
+    return lambda step, left: on_step(steps + step, left)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pysldl._utils.light_estimator import LightEstimator
+from pysldl.backend.linear_algebra import unit_vectors
 from pysldl.backend.nearest import nearest_vectors, pair_distances, pair_products
-from pysldl.backend.row_norms import unit_vectors
 from pysldl.backend.topk import top_k_listed
 
 # A product in single precision is off by less than this, and by how much depends on the processor. So a few more than

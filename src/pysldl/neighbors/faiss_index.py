@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pysldl._utils.light_estimator import validate_parameters
-from pysldl.backend.row_norms import unit_vectors
+from pysldl.backend.linear_algebra import unit_vectors
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.neighbors.exact import SPARE, NeighborIndex, best_of_candidates, index_of

@@ -12,7 +12,7 @@ from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.half_precision import fits_half, round_to_half
 from pysldl.backend.inverted_index import postings_of, search_by_terms, transposed_terms
-from pysldl.backend.row_norms import as_float32_rows
+from pysldl.backend.linear_algebra import as_float32_rows
 from pysldl.backend.voting import vote_by_terms
 from pysldl.backend.workspace import Workspace, current_workspace, row_parts
 

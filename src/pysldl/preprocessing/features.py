@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.linear_algebra import as_dense
-from pysldl.backend.row_norms import l2_normalize, unit_vectors
+from pysldl.backend.linear_algebra import as_dense, l2_normalize, unit_vectors
 from pysldl.exceptions import DataError, MissingDependencyError
 
 MOSTLY = 0.5

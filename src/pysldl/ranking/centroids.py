@@ -11,7 +11,7 @@ from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.inverted_index import mean_rows, top_terms
 from pysldl.backend.label_shards import label_shards
-from pysldl.backend.row_norms import l2_normalize
+from pysldl.backend.linear_algebra import l2_normalize
 from pysldl.backend.workspace import current_workspace, row_parts
 from pysldl.neighbors.inverted_index import InvertedIndex
 

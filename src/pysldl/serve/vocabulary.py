@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.row_norms import row_norms
+from pysldl.backend.linear_algebra import row_norms
 from pysldl.preprocessing.text import has_terms
 from pysldl.serve.stop_words import STOP_WORDS
 

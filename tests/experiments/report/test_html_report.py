@@ -11,8 +11,7 @@ from pysldl.exceptions import MissingDependencyError
 from pysldl.experiments.report.html_report import Missing, ReportContext, Section, build_report
 from pysldl.experiments.report.reproduction import reproduction_context
 from pysldl.experiments.report.tables import Cell, Row, Table
-from pysldl.experiments.stats.published import Published
-from pysldl.experiments.stats.results import FoldRecord, Measurements
+from pysldl.experiments.stats.results import FoldRecord, Measurements, Published
 
 
 class Outline(HTMLParser):

@@ -8,8 +8,7 @@ import pytest
 
 from pysldl.experiments.report.html_report import write_report
 from pysldl.experiments.report.reproduction import reproduction_context
-from pysldl.experiments.stats.published import Published
-from pysldl.experiments.stats.results import FoldRecord, Measurements, Summary
+from pysldl.experiments.stats.results import FoldRecord, Measurements, Published, Summary
 from webdriver import ENTER, Browser
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -10,8 +10,7 @@ from fold_records import make_record
 from pysldl.experiments.report.html_report import Missing, ReportContext, build_report
 from pysldl.experiments.report.reproduction import protocol_notes, reproduction_context, write_reproduction
 from pysldl.experiments.stats.error_bound import ErrorBoundTerms
-from pysldl.experiments.stats.published import Published
-from pysldl.experiments.stats.results import FoldRecord, Measurements, Summary
+from pysldl.experiments.stats.results import FoldRecord, Measurements, Published, Summary
 
 PUBLISHED = [
     Summary(metric, dataset, method, mean, 5.0)

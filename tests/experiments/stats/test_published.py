@@ -3,8 +3,7 @@
 import pytest
 
 from pysldl.exceptions import DataError
-from pysldl.experiments.stats.published import agreements, read_published, verdict, write_comparison
-from pysldl.experiments.stats.results import Summary
+from pysldl.experiments.stats.results import Summary, agreements, read_published, verdict, write_comparison
 
 
 def test_verdict():

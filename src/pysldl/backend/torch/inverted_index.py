@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pysldl.backend.dispatch import device_copies
 from pysldl.backend.half_precision import SMALLEST
-from pysldl.backend.row_norms import NEARLY
+from pysldl.backend.linear_algebra import NEARLY
 from pysldl.backend.torch.arrays import kept_tensor, memory_of, ranges, remember, segment_sums
 
 

@@ -1,4 +1,4 @@
-"""Design matrices, Cholesky factors and the vector part of conjugate gradients on the device.
+"""Row norms, design matrices, Cholesky factors and the vector part of conjugate gradients on the device.
 
 The numbers of the columns come back as NumPy arrays.
 """
@@ -13,10 +13,15 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.backend.linear_algebra import DesignMatrix
-from pysldl.backend.torch.arrays import as_csr, as_tensor, torch_type
+from pysldl.backend.linear_algebra import NEARLY, DesignMatrix
+from pysldl.backend.torch.arrays import as_csr, as_tensor, row_squares, torch_type
 
 ROWS_AT_ONCE = 8192
+
+
+def has_unit_rows(X: Any) -> bool:
+    lengths = torch.sqrt(row_squares(X).double())
+    return not bool(((lengths > 0) & ((lengths - 1.0).abs() > NEARLY)).any())
 
 
 def cholesky_factor(A: Tensor, alpha: float) -> Tensor:

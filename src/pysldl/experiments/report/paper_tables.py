@@ -12,8 +12,7 @@ from pysldl._utils.files import slug
 from pysldl.experiments.report.tables import Cell, Row, Table
 from pysldl.experiments.run.methods import REFERENCE
 from pysldl.experiments.stats.error_bound import ErrorBoundTerms
-from pysldl.experiments.stats.published import agreements
-from pysldl.experiments.stats.results import Summary, metrics_of, rankable_part, scores_by_metric
+from pysldl.experiments.stats.results import Summary, agreements, metrics_of, rankable_part, scores_by_metric
 from pysldl.experiments.stats.significance import Comparison, RankTest, mean_ranks
 
 _TESTS = {

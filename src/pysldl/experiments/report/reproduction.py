@@ -14,8 +14,18 @@ from pysldl.experiments.run.methods import REFERENCE
 from pysldl.experiments.run.run_folder import Failure
 from pysldl.experiments.stats import results
 from pysldl.experiments.stats.error_bound import ErrorBoundTerms
-from pysldl.experiments.stats.published import Agreement, Published, agreements, write_comparison
-from pysldl.experiments.stats.results import FoldRecord, Measurements, Selection, Summary, Unseen, metrics_of
+from pysldl.experiments.stats.results import (
+    Agreement,
+    FoldRecord,
+    Measurements,
+    Published,
+    Selection,
+    Summary,
+    Unseen,
+    agreements,
+    metrics_of,
+    write_comparison,
+)
 from pysldl.experiments.stats.significance import Comparison, RankTest, compare_folds, compare_summaries, rank_test
 
 Result = TypeVar("Result", FoldRecord, Summary)
