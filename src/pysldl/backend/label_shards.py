@@ -22,9 +22,14 @@ COPIED_BYTES = 1 << 28  # of the rows of a shard; more are read where they lie
 
 
 class LabelRows(NamedTuple):
-    """The rows of every label, in blocks of rows one behind the other, and how many there are in all blocks.
+    """The rows of every label, in blocks of rows one behind the other.
 
-    Each block has all labels, and numbers of rows among all rows.
+    Attributes
+    ----------
+    blocks : list of LabelProblems
+        Each has all labels, and numbers of rows among all rows.
+    sizes : ndarray of shape (n_labels,)
+        Rows of every label in all blocks.
     """
 
     blocks: list[LabelProblems]
@@ -70,7 +75,18 @@ def label_rows(
     everywhere: NDArray[np.int32],
     late: NDArray[np.int32] | None = None,
 ) -> LabelRows:
-    """The rows that have a label, and those that were offered it by several sources; see :func:`label_problems`."""
+    """The rows that have a label, and those that were offered it; see :func:`label_problems`.
+
+    Parameters
+    ----------
+    candidates : sequence of ndarrays of shape (n_samples, m), int32
+        From several sources.
+    Y : csr_array of shape (n_samples, n_labels)
+    everywhere : ndarray of int32
+        Labels that every row is offered.
+    late : ndarray of shape (n_samples, m_late), int32, optional
+        Labels that rows held out had a part in offering.
+    """
     workspace = current_workspace()
     if workspace.n_shards == 1:
         blocks = [label_problems(_side_by_side(candidates), Y, everywhere=everywhere, late=late)]
@@ -90,7 +106,20 @@ def sampled_label_rows(
     everywhere: NDArray[np.int32],
     left_out: NDArray[np.integer] | None = None,
 ) -> LabelRows:
-    """The rows of every label where a sample tells of every label, and the others of what they have or were offered."""
+    """The rows of every label where some rows tell of every label, and the others of what they have or were offered.
+
+    Parameters
+    ----------
+    sample : array of int
+        Rows that are offered all labels.
+    candidates : ndarray of shape (n_samples, m), int32
+        What the others are offered.
+    Y : csr_array of shape (n_samples, n_labels)
+    everywhere : ndarray of int32
+        All labels.
+    left_out : array of int, optional
+        Rows that take no part.
+    """
     own = label_problems(np.full((len(sample), 1), -1, dtype=np.int32), Y[sample], everywhere=everywhere)
     number = np.where(own.rows >= 0, sample[own.rows], ~sample[~own.rows]).astype(np.int32)
     out = sample if left_out is None else np.concatenate([sample, left_out])
@@ -147,7 +176,15 @@ def fit_label_rows(
     min_weight: float,
     held_out: NDArray[np.integer],
 ) -> SquaredHinge:
-    """The classifiers of all labels: :func:`fit_squared_hinge`, by whoever the workspace has, with the same result."""
+    """The classifiers of all labels: :func:`fit_squared_hinge`, by whoever the workspace has, with the same result.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_samples, n_features), float32
+    rows : LabelRows
+    C, positive_weight, max_epochs, tol, min_weight, held_out
+        As in :func:`fit_squared_hinge`.
+    """
     settings: dict[str, Any] = {"C": C, "max_epochs": max_epochs, "tol": tol, "min_weight": min_weight}
     workspace = current_workspace()
     n_labels = len(rows.sizes)

@@ -128,9 +128,16 @@ class JointNeighborDecoder(SimilarityDecoder):
         return None in (self.weight, self.temperature, self.n_neighbors)
 
     def tune(self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows) -> Self:
-        """Choose what was not given, on a thousand training ``rows`` with codes as if they had never been seen.
+        """Choose what was not given, on training ``rows`` with codes as if they had never been seen.
 
-        ``Z`` are all training rows, as ``fit`` got them.
+        Parameters
+        ----------
+        Z_left_out : CodedRows
+            The rows, of which the first thousand are used.
+        rows : array of int
+            Their numbers.
+        Z : CodedRows
+            All training rows, as ``fit`` got them.
         """
         if not self.needs_tuning:
             return self

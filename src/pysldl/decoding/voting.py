@@ -154,8 +154,15 @@ def best_votes(
 ) -> tuple[int, float]:
     """The number of neighbors and the temperature whose votes have the largest sum of P@1, P@5 and nDCG@5.
 
-    It is the first of each, unless the best is ahead by more than chance on a few thousand rows. ``found`` are the
-    neighbors of the training ``rows``, themselves left out, and their similarities, best first.
+    It is the first of each, unless the best is ahead by more than chance on a few thousand rows.
+
+    Parameters
+    ----------
+    found : ndarrays of shape (n_rows, k)
+        Neighbors of the rows, themselves left out, and their similarities, best first.
+    Y : csr_array of shape (n_samples, n_labels)
+    rows : array of int of shape (n_rows,)
+        Which training rows they are.
     """
     own = Y[rows]
 

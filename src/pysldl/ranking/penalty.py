@@ -36,9 +36,21 @@ def choose_penalty(
     trials then cost the same however large the data are. Among fewer labels, classifiers that are too smooth rank well:
     the more labels are left out, the more must 0.3 gain over 1.
 
-    ``sample`` gives the problems of labels that have about so many rows together (:func:`some_labels`), without the
-    held-out rows, and a factor of the weights tried, for having fewer rows than there are; ``solve`` gives weights and
-    biases of problems for a C; ``mixed`` makes final scores of linear ones, in several ways, of which the best counts.
+    Parameters
+    ----------
+    X : csr_array of shape (n_samples, n_features), float32
+    Y : csr_array of shape (n_samples, n_labels)
+    sample : callable
+        From a number of rows to the problems of labels that have about so many together, see :func:`some_labels`,
+        without the held-out rows, and a factor of the weights tried, for having fewer rows than there are.
+    solve : callable
+        From problems and C to weights (n_labels, n_features) and biases (n_labels,).
+    held : ndarray of int
+        The held-out rows.
+    held_labels : ndarray of shape (n_held, n_candidates), int32
+        Their candidates.
+    mixed : callable
+        From linear scores of the candidates to their final scores, in several ways; the best one counts.
     """
     chosen, factor = sample(TRIAL_PRODUCTS * X.shape[0] / max(X.nnz, 1))
     is_chosen = np.diff(chosen.indptr) > 0
@@ -60,7 +72,14 @@ def choose_penalty(
 
 
 def some_labels(sizes: NDArray[np.integer], n_rows: float) -> NDArray[np.intp]:
-    """Every n-th label by its number of rows, ascending, such that they have about ``n_rows`` rows in all."""
+    """Every n-th label by size, ascending, such that they have about ``n_rows`` rows in all.
+
+    Parameters
+    ----------
+    sizes : ndarray of shape (n_labels,)
+        Rows of every label.
+    n_rows : float
+    """
     step = max(1, int(np.ceil(sizes.sum() / max(n_rows, 1.0))))
     if step == 1:
         return np.arange(len(sizes))
