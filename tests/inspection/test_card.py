@@ -11,6 +11,7 @@ from scipy import sparse
 from pysldl import SLDLClassifier, make_sldl
 from pysldl.datasets import make_asymmetric_multilabel, write_npz
 from pysldl.embedding import RandomLabelEmbedding
+from pysldl.estimator.calibration import ScoreCalibration
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.inspection.card import HeldOut, make_card, render_card, write_card
 from pysldl.inspection.card.content import flat_parameters
@@ -51,30 +52,34 @@ def test_left_out_results_foretell_those_on_new_rows(card, folder, data):
     assert sum(group["n_labels"] for group in card.held_out.groups) == (load_model(folder).label_counts_ > 0).sum()
 
 
-def test_reliability_is_judged_on_rows_outside_the_curve(card):
+def test_reliability_is_judged_on_rows_outside_the_curve(card, monkeypatch):
     assert card.held_out.calibration_error < 0.05
     rng = np.random.default_rng(0)
-    labels = np.tile(np.arange(20), (400, 1))
     scores = rng.random((400, 20))
     Y = sparse.csr_array((rng.random((400, 20)) < 0.3).astype(np.float32))
     learned = []
+    learn = ScoreCalibration._fit_ranked
 
-    def learn(some, scored, true):
-        learned.append(len(some))
-        memory = dict(zip(scored.ravel().tolist(), true.toarray().ravel().tolist(), strict=True))
-        return lambda asked: np.array([memory.get(score, 0.5) for score in asked.ravel()]).reshape(asked.shape)
+    def by_heart(self, labels, best, true, floor):
+        learned.append(len(labels))
+        self.known = set(best.ravel().tolist())
+        return learn(self, labels, best, true, floor)
 
-    summary = reliability_report(labels, scores, Y, learn)
-    assert learned == [200, 200]
+    def probability(self, asked):
+        return np.array([1.0 if score in self.known else 0.5 for score in asked.ravel()]).reshape(asked.shape)
+
+    monkeypatch.setattr(ScoreCalibration, "_fit_ranked", by_heart)
+    monkeypatch.setattr(ScoreCalibration, "probability", probability)
+    reliability_bins = ScoreCalibration().fit(scores, Y).held_out_["reliability"]
+    assert learned == [400, 200, 200]
     # A curve that knows its own rows by heart knows nothing of the others.
-    assert [(group["predicted"], group["n"]) for group in summary["reliability"]] == [(0.5, 8000)]
+    assert [(group["predicted"], group["n"]) for group in reliability_bins] == [(0.5, 8000)]
 
 
 def test_summary_by_hand():
     labels = np.array([[0, 1, -1], [2, 0, 1]])
-    scores = np.array([[0.9, 0.2, -np.inf], [0.8, 0.7, 0.1]])
     Y = sparse.csr_array(np.array([[1, 0, 1], [0, 1, 1]], dtype=np.float32))
-    summary = reliability_report(labels, scores, Y, None)
+    summary = reliability_report(labels, Y, None)
     assert summary["n_true"].tolist() == [1, 1, 2] and summary["n_found"].tolist() == [1, 1, 1]
     assert summary["metrics"]["P@1"] == 1.0 and summary["reliability"] == []
     groups = by_frequency(summary["n_true"], summary["n_found"], np.array([1, 50, 2000]))

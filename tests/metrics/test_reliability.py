@@ -9,7 +9,6 @@ from pysldl.metrics.reliability import by_frequency, reliability, reliability_re
 
 Y = sparse.csr_array(np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 0, 0], [1, 1, 0, 0]], dtype=np.float32))
 LABELS = np.array([[2, 1], [1, -1], [0, 3], [3, 0]])
-SCORES = np.array([[0.9, 0.2], [0.8, -np.inf], [0.4, 0.1], [0.7, 0.6]])
 
 
 def test_hits_are_what_the_indicator_says():
@@ -27,21 +26,14 @@ def test_reliability_compares_probability_with_frequency():
 
 
 def test_a_report_counts_rows_and_hits_by_label():
-    report = reliability_report(LABELS, SCORES, Y, None)
+    report = reliability_report(LABELS, Y, None)
     assert report["n_rows"] == 4 and report["reliability"] == []
     assert report["n_true"].tolist() == [2, 2, 1, 0] and report["n_found"].tolist() == [1, 1, 1, 0]
     assert report["metrics"]["P@1"] == 0.5
 
 
-def test_probabilities_come_from_the_other_half():
-    seen = []
-
-    def learn(labels, scores, truth):
-        seen.append(len(labels))
-        return lambda values: np.full(values.shape, 0.25)
-
-    report = reliability_report(LABELS, SCORES, Y, learn)
-    assert seen == [2, 2]
+def test_slots_without_a_label_are_no_predictions():
+    report = reliability_report(LABELS, Y, np.full(LABELS.shape, 0.25))
     assert [one["predicted"] for one in report["reliability"]] == [0.25]
     assert report["reliability"][0]["n"] == 7  # all but the slot without a label
 

@@ -154,11 +154,11 @@ def _measure(opened: "Model", data: str, split: str | None, features: Features, 
     k = min(LABELS_PER_ROW, len(classifier.label_names_))
     labels, scores = classifier.predict_topk(opened.rows_of(rows, features), k)
     calibration = classifier.calibration_
-    learn = None if calibration is None else lambda *_: calibration.probability
+    probabilities = None if calibration is None else calibration.probability(scores)
     which = f"rows of {dataset.name}, split {part}"
     if opened.was_fitted_on(dataset.name, part):
         which += ", WHICH THE MODEL WAS FITTED ON: the figures say nothing about new rows"
-    return HeldOut.from_summary(reliability_report(labels, scores, truth.Y, learn), truth.counts, which)
+    return HeldOut.from_summary(reliability_report(labels, truth.Y, probabilities), truth.counts, which)
 
 
 def _print(result: dict[str, Any], found: "dict[str, Relations]") -> None:

@@ -62,12 +62,7 @@ class ScoreCalibration(LightEstimator):
         self._fit_ranked(labels, best, Y, floor)
         self.sets_ = PredictionSets().fit(scores, Y)
         self.held_out_f1_ = _cross_fitted_f1(labels, best, Y)
-        self.held_out_ = reliability_report(
-            labels,
-            best,
-            Y,
-            lambda some, scored, true: ScoreCalibration()._fit_ranked(some, scored, true, floor).probability,
-        )
+        self.held_out_ = reliability_report(labels, Y, _cross_fitted_probabilities(labels, best, Y, floor))
         return self
 
     def _fit_ranked(self, labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_array, floor: float) -> Self:
@@ -123,6 +118,20 @@ def _cross_fitted_f1(labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_arr
         n_predicted += int(predicted.sum())
         n_hits += int((predicted & hits[judged]).sum())
     return 2.0 * n_hits / max(n_predicted + int(Y.nnz), 1)
+
+
+def _cross_fitted_probabilities(
+    labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_array, floor: float
+) -> NDArray[np.float64]:
+    """Probabilities of rows by a curve that was learned without them: for each half, on the other one."""
+    probabilities = np.zeros(best.shape)
+    halves = np.arange(len(labels)) % 2
+    for half in (0, 1):
+        judged, others = np.flatnonzero(halves == half), np.flatnonzero(halves != half)
+        if len(judged) and (labels[others] >= 0).any():
+            curve = ScoreCalibration()._fit_ranked(labels[others], best[others], Y[others], floor)
+            probabilities[judged] = curve.probability(best[judged])
+    return probabilities
 
 
 @dataclass(frozen=True, repr=False)

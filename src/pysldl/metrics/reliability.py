@@ -1,6 +1,5 @@
 """Quality of a model on held-out rows: metrics, reliability of its probabilities, recall by label frequency."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,26 +12,23 @@ CUTOFFS = (1, 3, 5)
 BINS = 10
 FREQUENCY_EDGES = (1, 2, 5, 10, 30, 100, 1000)
 
-Probability = Callable[[NDArray[Any]], NDArray[np.float64]]
-
 
 def reliability_report(
-    labels: NDArray[np.int64], scores: NDArray[Any], Y: sparse.csr_array, learn: Callable[..., Probability] | None
+    labels: NDArray[np.int64], Y: sparse.csr_array, probabilities: NDArray[np.float64] | None
 ) -> dict[str, Any]:
-    """Compute metrics, reliability and hits per label from the best labels and scores (n_rows, k) of rows.
+    """Compute metrics, reliability and hits per label from the best labels (n_rows, k) of rows.
 
-    ``learn`` makes a function from scores to probabilities out of labels, scores and ``Y`` of some rows; None if there
-    are no probabilities. They are judged on rows that had no part in the curve: each half of the rows by the curve of
-    the other. The result has ``n_rows``, ``metrics``, ``reliability`` and, for every label, ``n_true`` and ``n_found``:
-    its rows, and those that have it among their five best.
+    Their ``probabilities``, if there are any, come from a curve that these rows had no part in. The result has
+    ``n_rows``, ``metrics``, ``reliability`` and, for every label, ``n_true`` and ``n_found``: its rows, and those that
+    have it among their five best.
     """
-    hits = hits_of(labels, Y)
+    hits, there = hits_of(labels, Y), labels >= 0
     ks = tuple(k for k in CUTOFFS if k <= labels.shape[1])
     five = labels[:, : max(CUTOFFS)]
     return {
         "n_rows": len(labels),
         "metrics": evaluate(Y, labels, ks=ks),
-        "reliability": [] if learn is None else _cross_reliability(labels, scores, Y, hits, learn),
+        "reliability": [] if probabilities is None else reliability(probabilities[there], hits[there]),
         "n_true": np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int32),
         "n_found": np.bincount(five[hits[:, : max(CUTOFFS)]], minlength=Y.shape[1]).astype(np.int32),
     }
@@ -75,20 +71,3 @@ def by_frequency(
             }
         )
     return groups
-
-
-def _cross_reliability(
-    labels: NDArray[np.int64],
-    scores: NDArray[Any],
-    Y: sparse.csr_array,
-    hits: NDArray[np.bool_],
-    learn: Callable[..., Probability],
-) -> list[dict[str, float]]:
-    probabilities = np.zeros(scores.shape)
-    halves = np.arange(len(labels)) % 2
-    for half in (0, 1):
-        judged, others = np.flatnonzero(halves == half), np.flatnonzero(halves != half)
-        if len(judged) and (labels[others] >= 0).any():
-            probabilities[judged] = learn(labels[others], scores[others], Y[others])(scores[judged])
-    there = labels >= 0
-    return reliability(probabilities[there], hits[there])
