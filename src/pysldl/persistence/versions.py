@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from pysldl._utils.files import is_leftover, open_atomic, open_regular, sync_folder
-from pysldl._utils.locks import file_lock
+from pysldl._utils.files import file_lock, is_leftover, open_atomic, open_regular, sync_folder
 from pysldl.exceptions import DataError, ModelFormatError
 from pysldl.persistence.manifest import (
     FORMAT_NAME,

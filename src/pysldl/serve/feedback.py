@@ -10,8 +10,7 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
-from pysldl._utils.files import sync_folder
-from pysldl._utils.locks import file_lock
+from pysldl._utils.files import file_lock, sync_folder
 from pysldl.exceptions import DataError
 from pysldl.serve.errors import ServiceError
 from pysldl.serve.schemas import FeedbackRequest

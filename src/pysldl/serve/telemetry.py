@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pysldl._utils.locks import try_lock
+from pysldl._utils.files import try_lock
 from pysldl.exceptions import DataError
 
 PREFIX = "sldl-serve-"

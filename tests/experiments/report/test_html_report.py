@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pysldl.exceptions import MissingDependencyError
-from pysldl.experiments.report.html_report import Missing, ReportContext, Section, build_report
-from pysldl.experiments.report.reproduction import reproduction_context
+from pysldl.experiments.report.reproduction import Missing, ReportContext, Section, build_report, reproduction_context
 from pysldl.experiments.report.tables import Cell, Row, Table
 from pysldl.experiments.stats.results import FoldRecord, Measurements, Published
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pysldl.experiments.report.html_report import write_report
-from pysldl.experiments.report.reproduction import reproduction_context
+from pysldl.experiments.report.reproduction import reproduction_context, write_report
 from pysldl.experiments.stats.results import FoldRecord, Measurements, Published, Summary
 from webdriver import ENTER, Browser
 

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 from fold_records import make_record
 
-from pysldl.experiments.report.html_report import Missing, ReportContext, build_report
-from pysldl.experiments.report.reproduction import protocol_notes, reproduction_context, write_reproduction
+from pysldl.experiments.report.reproduction import (
+    Missing,
+    ReportContext,
+    build_report,
+    protocol_notes,
+    reproduction_context,
+    write_reproduction,
+)
 from pysldl.experiments.stats.error_bound import ErrorBoundTerms
 from pysldl.experiments.stats.results import FoldRecord, Measurements, Published, Summary
 

@@ -1,13 +1,16 @@
-"""From measured and published results to everything that `sldl reproduce` writes: tables, figures and the page."""
+"""From measured and published results to all that `sldl reproduce` writes: tables, figures and one self-contained page."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from pysldl._utils.files import slug, write_atomically
+from pysldl._utils.page_templates import page_style, page_templates
 from pysldl.experiments.report import figures, paper_tables
-from pysldl.experiments.report.html_report import Missing, ReportContext, Section, write_report
-from pysldl.experiments.report.tables import Table, write_table
+from pysldl.experiments.report.figures import Drawing
+from pysldl.experiments.report.tables import Cell, Table, write_table
 from pysldl.experiments.run.archive import Archive, unseen_as_in_the_paper
 from pysldl.experiments.run.evaluation import PAPER_METRICS
 from pysldl.experiments.run.methods import REFERENCE
@@ -34,6 +37,44 @@ Notes = tuple[str, ...]
 NOTHING_PUBLISHED = Published()
 # The paper's, and what shows rare labels.
 ABLATION_METRICS = ("P@5", "PSP@5")
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Something that a reader would look for and not find ("data set CUB"), and why ("no local copy was found")."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()  # plain text above the tables
+    sentences: tuple[str, ...] = ()  # plain text as a list
+    tables: tuple[Table, ...] = ()  # shown open
+    figures: tuple[Drawing, ...] = ()
+    details: tuple[Table, ...] = ()  # further tables, folded until a reader opens them
+    timed: bool = False  # whether it shows times, which differ from run to run: their files lie apart from the others
+
+    @property
+    def anchor(self) -> str:
+        """Its name in addresses."""
+        return slug(self.title)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportContext:
+    """Everything the page shows: title and lead, what is missing, the sections, settings and versions."""
+
+    title: str
+    lead: str
+    missing: tuple[Missing, ...] = ()
+    sections: tuple[Section, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_outputs(
@@ -343,3 +384,40 @@ def _folds(measured: Measurements) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def build_report(context: ReportContext) -> str:
+    """Return the page as HTML with its style, script and figures inside; equal contexts give equal pages."""
+    environment, templates = page_templates("pysldl.experiments.report", "the report")
+    import markupsafe  # jinja2 needs it, too
+
+    environment.filters["sort_key"] = _sort_key
+    environment.filters["inline_svg"] = lambda drawing: markupsafe.Markup(_inline_svg(drawing))
+    style, script = page_style(templates / "page.css"), (templates / "sort.js").read_text(encoding="utf-8")
+    page: str = environment.get_template("page.html.jinja").render(
+        report=context, style=markupsafe.Markup(style), script=markupsafe.Markup(script)
+    )
+    return page + "\n"
+
+
+def write_report(context: ReportContext, path: Path) -> Path:
+    """Write the page to `path`, replacing an older one only once the new one is complete."""
+    return write_atomically(path, build_report(context))
+
+
+def _sort_key(cell: Cell) -> str:
+    """What the script sorts by: the number in full, or the text; empty if there is nothing."""
+    if cell.value is None:
+        return ""
+    return str(cell.value).replace("inf", "Infinity") if isinstance(cell.value, float) else str(cell.value)
+
+
+def _inline_svg(drawing: Drawing) -> str:
+    """Return the drawing for use inside HTML: no XML prolog, and names that no other drawing has.
+
+    Every drawing calls its parts the same; in one document a reference would find the first of them.
+    """
+    svg = drawing.svg[drawing.svg.index("<svg") :].strip()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\1figure-{drawing.name}-", svg)
+    return svg.replace("<svg ", '<svg aria-hidden="true" ', 1)

@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pysldl._utils.files import is_leftover, make_folder, sync_folder, write_atomically
-from pysldl._utils.locks import file_lock
+from pysldl._utils.files import file_lock, is_leftover, make_folder, sync_folder, write_atomically
 from pysldl.datasets import Dataset
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.experiments.run.environment import environment, library_versions, run_id
