@@ -1,4 +1,4 @@
-"""From measured and published results to all that `sldl reproduce` writes: tables, figures and one self-contained page."""
+"""From measured and published results to all that `sldl reproduce` writes: tables, figures and one page."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
