@@ -37,23 +37,8 @@ def worker_memory(
 ) -> dict[str, int]:
     """Estimate the bytes that one task of each stage needs, without the pages of mapped files.
 
-    Parameters
-    ----------
-    estimator : SLDLClassifier
-    n_samples, n_features, n_labels, n_nonzeros : int
-        Of all rows.
-    n_carried : int
-        Labels of all rows together, each counted as often as it occurs.
-    n_largest : int
-        Rows of the label that has most.
-    n_shards : int
-        Into how many parts the labels are cut.
-    from_texts : bool
-
-    Returns
-    -------
-    dict of str to int
-        By stage.
+    Sizes are those of all rows; ``n_carried`` counts the labels of all rows, each as often as it occurs; ``n_largest``
+    are the rows of the label that has most; ``n_shards`` are the parts that the labels are cut into.
     """
     row = n_nonzeros / max(n_samples, 1)
     density = n_nonzeros / max(n_samples * n_features, 1)

@@ -32,15 +32,7 @@ READ_AHEAD = 2  # blocks, of those that are learned one after the other
 
 
 class Block(NamedTuple):
-    """Rows that are in memory together.
-
-    Attributes
-    ----------
-    name : str
-        What errors call it.
-    X : features or texts
-    y : labels in any form, EncodedLabels, or None
-    """
+    """Rows that are in memory together: features or texts, and labels in any form; errors call them ``name``."""
 
     name: str
     X: Any
@@ -48,17 +40,7 @@ class Block(NamedTuple):
 
 
 class LazyBlock(NamedTuple):
-    """Rows that nobody has read yet.
-
-    Attributes
-    ----------
-    name : str
-        What errors call it.
-    rows : Delayed
-        Of the :class:`Block`.
-    n_rows : int or None
-        None where nobody knows.
-    """
+    """Rows that nobody has read yet: a delayed :class:`Block`, and the number of its rows where somebody knows it."""
 
     name: str
     rows: Any
@@ -66,15 +48,7 @@ class LazyBlock(NamedTuple):
 
 
 class Parts:
-    """Parquet or Arrow files that are read part by part, by whoever needs the rows.
-
-    Parameters
-    ----------
-    parts : list of Part
-    columns : Columns
-    n_features : int, optional
-        Width of sparse features.
-    """
+    """Parquet or Arrow files that are read part by part, by whoever needs the rows."""
 
     def __init__(self, parts: list[Part], columns: Columns, n_features: int | None = None) -> None:
         self.parts = parts
@@ -128,15 +102,9 @@ def blocks_of(
 ) -> list[LazyBlock]:
     """``X`` and ``y`` in blocks, in the order of the rows.
 
-    Parameters
-    ----------
-    X : Parts, dask array, dask DataFrame or Series, bag, or list of delayed or plain blocks
-    y : the same, optional
-        None where ``X`` has columns of labels, or where ``labels`` is False.
-    labels : bool
-        Whether labels are wanted.
-    text, label_lists : str
-        Columns of frames, or keys of the records of a bag, where ``y`` is None.
+    Both are :class:`Parts`, a dask array, DataFrame, Series or bag, or a list of delayed or plain blocks; ``y`` is None
+    where ``X`` has columns of labels. ``text`` and ``label_lists`` are columns of frames, or keys of the records of a
+    bag, then.
     """
     require_dask()
     from dask import delayed
@@ -160,15 +128,7 @@ def blocks_of(
 
 
 def read_in_order(client: Any, blocks: Sequence[LazyBlock], stage: str) -> Iterator[Block]:
-    """Read blocks by the workers, two ahead of whoever takes them, and yield them in their order.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    blocks : sequence of LazyBlock
-    stage : str
-        What errors call the work.
-    """
+    """Read blocks by the workers, two ahead of whoever takes them, and yield them in their order."""
     ahead: list[Any] = []
     for at, block in enumerate(blocks):
         while len(ahead) < READ_AHEAD and at + len(ahead) < len(blocks):

@@ -108,20 +108,9 @@ def prepare_rows(
 ) -> TrainingRows:
     """Read all blocks, agree on labels and vocabulary, and put the rows one behind the other.
 
-    Every block is read once, by a worker, and kept in files of its own until all are put together.
-
-    Parameters
-    ----------
-    workspace : DaskWorkspace
-    blocks : sequence of LazyBlock
-    vectorizer : CountVectorizer, TfidfVectorizer, HashingVectorizer, "auto" or "hashing", optional
-        For texts; a plain one is made if none is given.
-    label_names, feature_names : sequences of str, optional
-
-    Returns
-    -------
-    TrainingRows
-        As a local fit to all rows would make them, with arrays that lie in files.
+    Every block is read once, by a worker, and kept in files of its own until all are put together. The rows are those
+    that a local fit would make, with arrays that lie in files. A plain ``vectorizer`` is made for texts if none is
+    given.
     """
     vectorizer = _made_vectorizer(workspace, blocks, vectorizer, label_names)
     with workspace.folder_for_a_while() as folder:

@@ -29,14 +29,7 @@ class DaskWorkspace(Workspace):
     """Parts run on the workers of a Dask cluster; arrays lie in a folder that the client and all workers see.
 
     A worker that is lost loses nothing but the part it was at, which another one does again: it writes the same bytes
-    to the same place.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    folder : str
-        Emptied by whoever made it.
-    progress : callable, optional
+    to the same place. Whoever made the folder empties it.
     """
 
     def __init__(self, client: Any, folder: str, progress: ProgressCallback | None = None) -> None:
@@ -90,16 +83,7 @@ def gather(
 ) -> list[Any]:
     """Results of tasks in their order, with a report after each; the first error is raised, and the others cancelled.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    stage : str
-    futures : list of Future
-    names : sequence of str
-        What errors call each of them.
-    progress : callable, optional
-    results : bool
-        Fetch the results; without, they stay where they are.
+    Errors call the tasks by their ``names``. Without ``results`` these stay where they are.
     """
     from distributed import as_completed
 
