@@ -8,7 +8,7 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import primitive
 from pysldl.backend.threads import matmul
-from pysldl.backend.topk import top_k_dense
+from pysldl.backend.topk import top_k_dense, top_k_listed
 
 BLOCK_BYTES = 64 << 20  # similarities of some queries with all vectors
 PAIRS_AT_ONCE = 1 << 16
@@ -60,6 +60,18 @@ def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float
         else:
             products[q, s] = np.einsum("ij,ij->i", Q[q], V[rows[q, s]], dtype=np.float64)
     return products
+
+
+def best_of_candidates(
+    Q: NDArray[np.float32], found: NDArray[np.int32], vectors: NDArray[np.float32], k: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return the k largest exact products among the vectors ``found`` for each query (-1 for none), best first.
+
+    Ties go to the lower vector.
+    """
+    found = np.sort(found, axis=1)
+    neighbors, products = top_k_listed(found, pair_products(Q, found, vectors), k)
+    return neighbors, np.where(neighbors < 0, np.float32(-1.0), products)
 
 
 @primitive(numba=True, torch="arrays", single_row="numpy")

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.linear_algebra import unit_vectors
-from pysldl.backend.nearest import nearest_vectors, pair_distances, pair_products
-from pysldl.backend.topk import top_k_listed
+from pysldl.backend.nearest import best_of_candidates, nearest_vectors, pair_distances
 
 # A product in single precision is off by less than this, and by how much depends on the processor. So a few more than
 # asked for are found by such products, up to the limit, and those within doubt are ordered by exact ones.
@@ -115,18 +114,6 @@ class ExactIndex(NeighborIndex):
             found = nearest_vectors(Q[open_rows], self.vectors_, min(k + spare, most), left_out)
             neighbors[open_rows], products[open_rows] = best_of_candidates(Q[open_rows], found[0], self.vectors_, k)
         return neighbors, products
-
-
-def best_of_candidates(
-    Q: NDArray[np.float32], found: NDArray[np.int32], vectors: NDArray[np.float32], k: int
-) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return the k largest exact products among the vectors ``found`` for each query (-1 for none), best first.
-
-    Ties go to the lower vector.
-    """
-    found = np.sort(found, axis=1)
-    neighbors, products = top_k_listed(found, pair_products(Q, found, vectors), k)
-    return neighbors, np.where(neighbors < 0, np.float32(-1.0), products)
 
 
 def index_of(vectors: NDArray[np.float32]) -> ExactIndex:

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.linear_algebra import unit_vectors
+from pysldl.backend.nearest import best_of_candidates
 from pysldl.backend.threads import fixed_order_blas
 from pysldl.exceptions import DataError, MissingDependencyError
-from pysldl.neighbors.exact import SPARE, NeighborIndex, best_of_candidates, index_of
+from pysldl.neighbors.exact import SPARE, NeighborIndex, index_of
 
 TUNING_QUERIES = 500
 LINKS = 32  # of a vector in the HNSW graph
