@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array, csr_matrix, random_array
 
-from pysldl.metrics import evaluate
+from pysldl.metrics import evaluate, evaluate_rows
 
 TOLERANCE = 1e-9
 
@@ -144,3 +144,16 @@ def test_inputs_are_left_as_they_were():
     assert truth.indices.tolist() == [2, 1, 0]
     assert truth.data.tolist() == [1.0, 0.0, 1.0]
     assert scores.indices.tolist() == [2, 0]
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_mean_over_the_rows_is_the_metric(weighted):
+    rng = np.random.default_rng(0)
+    Y = csr_array((rng.random((40, 12)) < 0.2).astype(float))
+    labels = np.array([rng.permutation(12)[:5] for _ in range(40)])
+    labels[0, 3:] = -1
+    inv_propensity = rng.random(12) + 1 if weighted else None
+    rows, told = evaluate_rows(Y, labels, (1, 3, 5), inv_propensity), evaluate(Y, labels, inv_propensity)
+    assert {name.split("@")[0] for name in rows} == ({"PSP", "PSnDCG"} if weighted else {"P", "nDCG"})
+    for name, values in rows.items():
+        assert values.shape == (40,)
+        np.testing.assert_allclose(values.mean(), told[name], rtol=1e-12)

@@ -15,7 +15,6 @@ from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.metrics import evaluate
 from pysldl.persistence import load_model
 from pysldl.ranking import LinearRanker, linear
-from pysldl.ranking.candidates import candidate_recall
 
 
 def with_ranker(**settings):
@@ -170,41 +169,31 @@ def test_few_labels_are_candidates_of_all_rows_and_only_held_out_rows_are_search
     assert sum(searched) == train.n_samples // 5
 
 
-def test_where_rows_times_labels_are_few_all_labels_are_scored(train):
-    """The best of all labels by weights and bias are the candidates, and neighbors are asked only if votes help."""
-    X = rows_of(train)
-    ranker = LinearRanker(20).fit(X, train.Y, *no_candidates(train), np.random.RandomState(0), all_labels=True)
+def test_where_labels_are_few_all_are_scored(train):
+    """All labels by weights and bias are the candidates; votes that nobody gave do not help, and none are asked for."""
+    X, shape = rows_of(train), (train.n_samples, 20)
+    nothing = np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32)
+    ranker = LinearRanker(100).fit(X, train.Y, *nothing, np.random.RandomState(0))
     assert ranker.all_labels_ and not ranker.needs_votes and ranker.vote_power_ == 0
     found = ranker.rank(X[:50])
     scores = (X[:50] @ ranker.W_.T).toarray() + ranker.bias_
     scores[:, np.setdiff1d(np.arange(train.n_labels), ranker.frequent_)] = -np.inf
-    np.testing.assert_array_equal(found.labels, np.argsort(-scores, axis=1, kind="stable")[:, :20])
-    np.testing.assert_allclose(found.linear, -np.sort(-scores, axis=1)[:, :20], rtol=1e-5)
+    n = len(ranker.frequent_)
+    np.testing.assert_array_equal(found.labels[:, :n], np.argsort(-scores, axis=1, kind="stable")[:, :n])
+    np.testing.assert_allclose(found.linear[:, :n], -np.sort(-scores, axis=1)[:, :n], rtol=1e-5, atol=1e-6)
     assert not found.votes.any()
 
 
-def test_a_sample_of_rows_and_the_hardest_labels_of_the_others_stand_for_all_pairs(train, test, monkeypatch):
-    """Fewer pairs are trained on, and the labels of new rows are found about as well."""
-    X, recall, pairs = rows_of(train), [], []
-    fit_rows = linear.fit_label_rows
-
-    def counted(X, rows, **settings):
-        pairs.append(rows.sizes.sum())
-        return fit_rows(X, rows, **settings)
-
-    monkeypatch.setattr(linear, "fit_label_rows", counted)
-    monkeypatch.setattr(linear, "FEW_LABELS", 1)
-    for n_sampled in (10**6, 300):
-        monkeypatch.setattr(linear, "SAMPLED_ROWS", n_sampled)
-        ranker = LinearRanker(20).fit(X, train.Y, *no_candidates(train), np.random.RandomState(0), all_labels=True)
-        recall.append(candidate_recall(ranker.rank(rows_of(test)).labels[:, :5], test.Y))
-    assert pairs[1] < 0.6 * pairs[0]
-    assert recall[1] > recall[0] - 0.03
-
-
-def no_candidates(train):
-    shape = (train.n_samples, 20)
-    return np.full(shape, -1, dtype=np.int32), np.zeros(shape, dtype=np.float32)
+@pytest.mark.parametrize(("n_hurt", "asked"), [(4, False), (0, True)])
+def test_with_few_labels_neighbors_are_asked_if_votes_help_by_more_than_chance(n_hurt, asked):
+    """All linear scores are equal; votes put the right label first in five rows, and a wrong one in some others."""
+    n = 200
+    Y = sparse.csr_array((np.ones(n), (np.arange(n), np.arange(n) % 2)), shape=(n, 6))
+    labels = np.tile(np.arange(6, dtype=np.int32), (n, 1))
+    votes = np.ones((n, 6), dtype=np.float32)
+    votes[1:10:2, 0] = votes[0 : 2 * n_hurt : 2, 0] = 0.1
+    power = linear._best_power(Y, labels, np.zeros((n, 6), dtype=np.float32), votes, None, clearly=True)
+    assert (power > 0) == asked
 
 
 def rows_of(train):

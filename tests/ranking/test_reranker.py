@@ -59,6 +59,17 @@ def test_candidates_behind_stay_behind_in_their_order():
         assert rescored.min() >= others.max() and (np.diff(others) <= 0).all()
 
 
+@pytest.mark.parametrize(("n_rows", "kept"), [(N_ROWS, True), (150, False)])
+def test_trees_that_rank_a_little_worse_in_cross_fitting_are_kept(n_rows, kept):
+    """Those of all rows know more than the ones that are judged; of few rows, a loss would not be seen."""
+    candidates, Y, counts = made_up(0, useful=False)
+    rng = np.random.default_rng(2)
+    Y = sparse.csr_array(np.where(rng.random((N_ROWS, 1)) < 0.8, rng.random(Y.shape) < 0.1, Y.toarray()) * 1.0)
+    some = candidates.of_rows(np.arange(N_ROWS) < n_rows)
+    reranker = TreeReranker().fit(some, Y[:n_rows], counts, N_ROWS)
+    assert reranker.gain_ < 0 and (len(reranker.roots_) > 0) == kept
+
+
 def test_the_order_stays_where_cross_fitting_finds_no_gain():
     candidates, Y, counts = made_up(0, useful=False)
     reranker = TreeReranker().fit(candidates, Y, counts, N_ROWS)

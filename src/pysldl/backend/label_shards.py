@@ -99,35 +99,6 @@ def label_rows(
     return LabelRows(blocks, sizes)
 
 
-def sampled_label_rows(
-    sample: NDArray[np.integer],
-    candidates: NDArray[np.int32],
-    Y: sparse.csr_array,
-    everywhere: NDArray[np.int32],
-    left_out: NDArray[np.integer] | None = None,
-) -> LabelRows:
-    """The rows of every label where some rows tell of every label, and the others of what they have or were offered.
-
-    Parameters
-    ----------
-    sample : array of int
-        Rows that are offered all labels.
-    candidates : ndarray of shape (n_samples, m), int32
-        What the others are offered.
-    Y : csr_array of shape (n_samples, n_labels)
-    everywhere : ndarray of int32
-        All labels.
-    left_out : array of int, optional
-        Rows that take no part.
-    """
-    own = label_problems(np.full((len(sample), 1), -1, dtype=np.int32), Y[sample], everywhere=everywhere)
-    number = np.where(own.rows >= 0, sample[own.rows], ~sample[~own.rows]).astype(np.int32)
-    out = sample if left_out is None else np.concatenate([sample, left_out])
-    blocks = [LabelProblems(own.indptr, number), label_problems(candidates, Y, left_out=out)]
-    sizes = np.diff(blocks[0].indptr) + np.diff(blocks[1].indptr)
-    return LabelRows([LabelRows(blocks, sizes).of_labels(np.arange(Y.shape[1]))], sizes)
-
-
 def _side_by_side(candidates: Sequence[NDArray[np.int32]]) -> NDArray[np.int32]:
     return candidates[0] if len(candidates) == 1 else np.hstack(candidates)
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pysldl.backend.voting import vote_top, vote_weights, votes_apart
 from pysldl.decoding.base import Decoder, NeighborVote, with_prior
-from pysldl.metrics import evaluate
+from pysldl.metrics import evaluate_rows
 
 __all__ = [
     "NEIGHBORS",
@@ -19,8 +19,10 @@ __all__ = [
     "SimilarityDecoder",
     "argbest",
     "best_votes",
+    "clearly_better",
     "mask_unmatched",
     "quality",
+    "row_quality",
     "vote_shares",
 ]
 
@@ -140,9 +142,40 @@ def quality(
     With inverse propensities, (n_labels,), the sum of their propensity-scored kin. Few rows are better judged by more
     ``ks``: P@1 is one yes or no a row, and of a few hundred rows mostly chance.
     """
-    told = evaluate(Y, labels, ks=ks, inv_propensity=inv_propensity)
+    return float(row_quality(Y, labels, inv_propensity, ks=ks).mean())
+
+
+def row_quality(
+    Y: sparse.csr_array,
+    labels: NDArray[np.integer],
+    inv_propensity: NDArray[Any] | None = None,
+    *,
+    ks: tuple[int, ...] = (1, 5),
+) -> NDArray[np.float64]:
+    """The part of every row in :func:`quality`, which is their mean."""
+    told = evaluate_rows(Y, labels, ks, inv_propensity)
     kin = "" if inv_propensity is None else "PS"
-    return sum(told[f"{kin}P@{k}"] + (told[f"{kin}nDCG@{k}"] if k > 1 else 0.0) for k in ks)
+    parts = [told[f"{kin}P@{k}"] for k in ks] + [told[f"{kin}nDCG@{k}"] for k in ks if k > 1]
+    return np.asarray(sum(parts))
+
+
+def clearly_better(quality: NDArray[np.float64], other: NDArray[np.float64], errors: float = 1.0) -> bool:
+    """Whether the mean of the same rows' :func:`row_quality` is higher by more than its standard error.
+
+    Parameters
+    ----------
+    quality, other : ndarrays of shape (n_rows,)
+    errors : float
+        Standard errors of the difference that it must exceed; a negative number asks whether it is not clearly worse.
+
+    Examples
+    --------
+    >>> rows = np.array([0.0, 1.0, 0.0, 1.0])
+    >>> clearly_better(rows + 0.1, rows), clearly_better(rows, rows), clearly_better(1 - rows, rows)
+    (True, False, False)
+    """
+    gain = quality - other
+    return bool(gain.mean() - errors * gain.std() / np.sqrt(len(gain)) > EQUAL)
 
 
 def best_votes(

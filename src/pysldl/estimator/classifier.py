@@ -357,7 +357,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         """
         shape = (Y.shape[0], min(self.ranker_.n_offered, Y.shape[1]))
         labels, votes = workspace.empty(shape, np.int32), workspace.empty(shape, np.float32)
-        everywhere, late = self.ranker_.offers_all_labels(Y, readout=of_held is not None), None
+        everywhere, late = self.ranker_.offers_all_labels(Y), None
         if everywhere or of_held is not None:
             labels[...], votes[...] = -1, 0
         if of_held is None:
@@ -376,8 +376,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
                 parts = row_parts(shape[0], self._rows_at_once())
                 workspace.map("candidates", _put_seen_candidates, parts, self.decoder_, codes, Y, labels)
             labels[held], votes[held] = of_held
-        rows = _in_single_precision(X, workspace)
-        self.ranker_.fit(rows, Y, labels, votes, rng, held, late, all_labels=everywhere)
+        self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held, late)
 
     def _fit_reranker(self, Y: sparse.csr_array) -> sparse.csr_array:
         """Train the reranker on the rows that the ranker held out; returns their final scores, (n_held, n_labels)."""

@@ -97,6 +97,35 @@ def evaluate(
     return {f"{name}@{k}": min(float(_METRICS[name](ranking, k)), 1.0) for name in names for k in ks}
 
 
+def evaluate_rows(
+    Y: csr_array, labels: NDArray[np.integer], ks: Sequence[int], inv_propensity: ArrayLike | None = None
+) -> dict[str, NDArray[np.float64]]:
+    """P@k and nDCG@k of every row, or with inverse propensities the parts of the rows in PSP@k and PSnDCG@k.
+
+    The mean over the rows is what :func:`evaluate` returns.
+
+    Parameters
+    ----------
+    Y : csr_array of shape (n_samples, n_labels)
+    labels : ndarray of shape (n_samples, at least k)
+        Best first, -1 in unused slots.
+    ks : sequence of int
+    inv_propensity : array-like of shape (n_labels,), optional
+    """
+    weights = None if inv_propensity is None else _label_weights(inv_propensity, Y.shape[1])
+    ranking = _compare(as_indicator(Y, "Y"), labels[:, : max(ks)].astype(np.int64), weights)
+    rows = {}
+    for k in ks:
+        if weights is None:
+            rows[f"P@{k}"] = ranking.hits[:, :k].mean(axis=1)
+            rows[f"nDCG@{k}"] = _discounted(ranking.hits, ranking.n_true, k)
+        else:
+            got, best = ranking.hit_weights, ranking.ideal_weights
+            rows[f"PSP@{k}"] = _shares(got[:, :k].sum(axis=1), best[:, :k].sum(axis=1))
+            rows[f"PSnDCG@{k}"] = _shares(_discounted(got, ranking.n_true, k), _discounted(best, ranking.n_true, k))
+    return rows
+
+
 def precision_at_k(Y_true: Any, predictions: Any, k: int) -> float:
     """Return the share of true labels among the k best of each row, P@k.
 
@@ -336,6 +365,11 @@ def _discounted(gains: NDArray[Any], n_true: NDArray[np.int64], k: int) -> NDArr
 
 def _ratio(gains: NDArray[np.float64], attainable: NDArray[np.float64]) -> float:
     return float(gains.sum() / attainable.sum()) if attainable.sum() > 0 else 0.0
+
+
+def _shares(gains: NDArray[np.float64], attainable: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The part of every row in the ratio of the sums, times the number of rows."""
+    return np.asarray(gains / max(attainable.mean(), np.finfo(np.float64).tiny))
 
 
 def _single(name: str, Y_true: Any, predictions: Any, k: int, inv_propensity: ArrayLike | None = None) -> float:

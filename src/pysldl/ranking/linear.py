@@ -12,9 +12,9 @@ from pysldl._utils.light_estimator import LightEstimator, validate_parameters
 from pysldl.backend.candidate_scores import best_by_weights, score_candidates
 from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
 from pysldl.backend.label_problems import LabelProblems, without_rows
-from pysldl.backend.label_shards import LabelRows, fit_label_rows, label_rows, sampled_label_rows
+from pysldl.backend.label_shards import LabelRows, fit_label_rows, label_rows
 from pysldl.backend.squared_hinge import fit_squared_hinge, squared_hinge_memory
-from pysldl.decoding.voting import argbest, quality
+from pysldl.decoding.voting import argbest, clearly_better, row_quality
 from pysldl.exceptions import DataError
 from pysldl.metrics import inverse_propensity
 from pysldl.ranking.candidates import (
@@ -36,11 +36,6 @@ VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.
 TRIAL_POWERS, TRIAL_TOL, TRIAL_PARTS = (0.0, 0.15, 0.4, 1.0), 2.0, 3
 FAINTEST_VOTE = 1e-3
 FEW_LABELS = 100  # up to so many, training with the rows of all of them costs little
-# Up to so many rows times labels, all labels of a row are scored. Their classifiers see a sample of rows, and of the
-# others the hardest labels beside those they have, by classifiers that saw the sample alone.
-MOST_SCORES, SAMPLED_ROWS, HARD_LABELS = 1 << 25, 2000, 30
-FIRST_C, FIRST_TOL = 0.3, 4.0
-VOTES_WORTH = 0.02  # where they do not gain so much, they are not worth a search for every row
 CENTROIDS_TRIED = 25
 # As many candidates as this for each label that a row has: what is left out, no ranker finds.
 CANDIDATES_OF_LABEL, FEWEST_CANDIDATES, MOST_CANDIDATES = 12, 75, 300
@@ -52,8 +47,8 @@ class LinearRanker(LightEstimator):
     The negatives of a label are the rows that have it among their candidates and not among their labels, so the cost
     follows rows x candidates x nonzeros and not the number of labels. A candidate's final score is
     ``sigmoid(2 s) * vote ** power``: ``s`` its linear score, ``vote`` its share of the votes against the row's best,
-    and the power chosen on training rows held out from the classifiers. Where rows times labels are few, all labels
-    are scored and the best are the candidates; the decoder is then asked for votes only if they help.
+    and the power chosen on training rows held out from the classifiers. Where labels are few, all are scored; the
+    decoder is then asked for votes only if they help held-out rows by more than chance.
 
     Parameters
     ----------
@@ -67,8 +62,7 @@ class LinearRanker(LightEstimator):
     n_centroid_candidates : int or None
         Labels that a row gets as candidates because it is like the mean of their rows, see
         :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find more labels of held-out rows than as
-        many of the decoder's candidates do, its last ones, which cost as much; else, and where rows times labels are
-        few, none.
+        many of the decoder's candidates do, its last ones, which cost as much; else, and where labels are few, none.
     C : float or None
         Weight of the errors against the size of the weights. None: chosen on the held-out rows, see
         :func:`~pysldl.ranking.penalty.choose_penalty`.
@@ -186,8 +180,6 @@ class LinearRanker(LightEstimator):
         rng: np.random.RandomState,
         held: NDArray[np.integer] | None = None,
         late: NDArray[np.int32] | None = None,
-        *,
-        all_labels: bool = False,
     ) -> Self:
         """Train on the left-out candidates of the training rows.
 
@@ -196,7 +188,8 @@ class LinearRanker(LightEstimator):
         X : csr_array of shape (n_samples, n_features), float32
         Y : csr_array of shape (n_samples, n_labels)
         labels, votes : ndarrays of shape (n_samples, n_candidates)
-            Candidates of every row from its neighbors, itself left out.
+            Candidates of every row from its neighbors, itself left out; those of held-out rows suffice where
+            :meth:`offers_all_labels` says so.
         rng : RandomState
             Draws the held-out rows, which are kept as ``held_rows_``, with their candidates.
         held : ndarray of int, optional
@@ -204,16 +197,15 @@ class LinearRanker(LightEstimator):
         late : ndarray of shape (n_samples, n_late), int32, optional
             Candidates of every row that rows held out had a part in offering, while ``labels`` are those of the others
             alone, see :meth:`~pysldl.decoding.base.Decoder.candidates_apart`. They join when the held-out rows do.
-        all_labels : bool
-            Score all labels, as :meth:`offers_all_labels` says; ``labels`` and ``votes`` of held-out rows suffice.
         """
         self.check_parameters()
         warn_no_numba()
         held = self.draw_held_rows(X.shape[0], rng) if held is None else held
-        self.held_rows_, self.all_labels_ = held, all_labels or self._labels_are_few(Y)
+        self.held_rows_, self.all_labels_ = held, self.offers_all_labels(Y)
         if self.all_labels_:
             self.frequent_, self.centroids_, self.n_centroid_candidates_ = frequent_labels(Y, Y.shape[1]), None, 0
-            rows, held_labels = self._rows_of_all_labels(X, Y, held, rng)
+            rows = label_rows([np.full((Y.shape[0], 1), -1, dtype=np.int32)], Y, self.frequent_)
+            held_labels = np.tile(self.frequent_, (len(held), 1))
             held_votes = votes_of(held_labels, labels[held], votes[held], Y.shape[1])
         else:
             self.frequent_ = (
@@ -231,7 +223,7 @@ class LinearRanker(LightEstimator):
         self.C_ = self._choose_penalty(X, Y, rows, held_labels, held_votes) if self.C is None else self.C
         linear = self._fit_classifiers(X, Y, rows, held, held_labels)
         self.vote_power_ = _best_power(
-            Y[held], held_labels, linear, held_votes, self.cost_of_labels(Y), worth=VOTES_WORTH * self.all_labels_
+            Y[held], held_labels, linear, held_votes, self.cost_of_labels(Y), clearly=self.all_labels_
         )
         if not self.needs_votes:
             held_votes = np.zeros_like(held_votes)
@@ -248,45 +240,10 @@ class LinearRanker(LightEstimator):
         n_held = self.held_out if held_out is None else held_out
         return rng.permutation(n_samples)[: max(1, min(n_held, n_samples // 5))]
 
-    def offers_all_labels(self, Y: sparse.csr_array, *, readout: bool = False) -> bool:
-        """Whether every row gets all labels: only held-out rows then need candidates, for their votes.
-
-        Parameters
-        ----------
-        Y : csr_array of shape (n_samples, n_labels)
-        readout : bool
-            The decoder has a read-out, which offers hard labels for nothing: all are offered only where they are few.
-        """
-        if self._labels_are_few(Y) or readout or self.n_frequent is not None or self.n_centroid_candidates:
-            return self._labels_are_few(Y)
-        n_samples, n_labels = Y.shape[0], int(np.count_nonzero(np.bincount(Y.indices)))
-        # The sample may have twice as many pairs of a row and a label as candidates of all rows would be.
-        cheap = SAMPLED_ROWS * n_labels <= 2 * n_samples * self.n_offered
-        return bool(cheap and n_samples * n_labels <= MOST_SCORES)
-
-    def _labels_are_few(self, Y: sparse.csr_array) -> bool:
-        return self.n_frequent is None and int(np.count_nonzero(np.bincount(Y.indices))) <= min(
-            self.n_offered, FEW_LABELS
-        )
-
-    def _rows_of_all_labels(
-        self, X: sparse.csr_array, Y: sparse.csr_array, held: NDArray[np.integer], rng: np.random.RandomState
-    ) -> tuple[LabelRows, NDArray[np.int32]]:
-        """The rows of every label where all labels are scored, and the candidates of the rows held out."""
-        n_samples, width = Y.shape[0], min(self.n_offered, Y.shape[1])
-        others = np.delete(np.arange(n_samples), held)
-        nothing = np.full((n_samples, 1), -1, dtype=np.int32)
-        if len(self.frequent_) <= FEW_LABELS or len(others) <= SAMPLED_ROWS:
-            return label_rows([nothing], Y, self.frequent_), np.tile(self.frequent_, (len(held), 1))
-        sample = np.sort(rng.permutation(others)[:SAMPLED_ROWS])
-        of_sample = sampled_label_rows(sample, nothing, Y, self.frequent_, left_out=held)
-        W, bias = self._solve(X, Y, of_sample.of_labels(np.arange(Y.shape[1])), FIRST_C, FIRST_TOL)
-        weights, allowed = _by_feature(W), self._bias_of_candidates(bias)
-        n_hard = min(HARD_LABELS + round(Y.nnz / n_samples), width)
-        offered = np.full((n_samples, width), -1, dtype=np.int32)
-        offered[:, :n_hard], _ = best_by_weights(X, weights, allowed, n_hard)
-        offered[held], _ = best_by_weights(X[held], weights, allowed, width)
-        return sampled_label_rows(sample, offered, Y, self.frequent_), offered[held]
+    def offers_all_labels(self, Y: sparse.csr_array) -> bool:
+        """Whether labels are so few that every row gets all: only held-out rows then need candidates, for votes."""
+        n_labels = int(np.count_nonzero(np.bincount(Y.indices)))
+        return self.n_frequent is None and n_labels <= min(self.n_offered, FEW_LABELS)
 
     def _fit_centroids(
         self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], held: NDArray[np.integer]
@@ -294,7 +251,7 @@ class LinearRanker(LightEstimator):
         """Centroids of the rows that are not ``held``, if they are asked for or find what nothing else does."""
         n_candidates = CENTROIDS_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
         self.centroids_, self.n_centroid_candidates_ = None, 0
-        if n_candidates == 0 or (self.n_centroid_candidates is None and self.offers_all_labels(Y)):
+        if n_candidates == 0:
             return
         centroids = LabelCentroids().fit(X, Y, left_out=held)
         if self.n_centroid_candidates is None:
@@ -473,13 +430,14 @@ def _best_power(
     linear: NDArray[np.float32],
     votes: NDArray[np.float32],
     inv_propensity: NDArray[np.float32] | None,
-    worth: float = 0.0,
+    *,
+    clearly: bool = False,
 ) -> float:
-    """The power of the votes with which held-out rows are ranked best; 0, where that is not ``worth`` more."""
+    """The power of the votes with which held-out rows are ranked best; ``clearly``: 0, where that may be chance."""
     scores = zip(VOTE_POWERS, _logarithms(linear, votes, VOTE_POWERS), strict=True)
-    qualities = {power: quality(Y, best_labels(labels, mixed, 5), inv_propensity) for power, mixed in scores}
-    best = argbest(VOTE_POWERS, qualities.__getitem__)
-    return best if qualities[best] >= qualities[0.0] + worth else 0.0
+    qualities = {power: row_quality(Y, best_labels(labels, mixed, 5), inv_propensity) for power, mixed in scores}
+    best = argbest(VOTE_POWERS, lambda power: float(qualities[power].mean()))
+    return 0.0 if clearly and not clearly_better(qualities[best], qualities[0.0]) else best
 
 
 def _logarithms(

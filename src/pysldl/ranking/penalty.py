@@ -8,14 +8,13 @@ from scipy import sparse
 
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.label_problems import LabelProblems
-from pysldl.decoding.voting import quality
+from pysldl.decoding.voting import clearly_better, row_quality
 from pysldl.ranking.candidates import best_labels
 
 __all__ = ["choose_penalty", "some_labels"]
 
 MIDDLE, SMOOTHER, SHARPER = 0.3, 0.1, 1.0
 TRIAL_PRODUCTS = 1e7  # of a weight and a value, in one pass over the rows: what one trial may cost
-CLEARLY, CLEARLY_AMONG_FEW = 0.005, 0.01
 
 Solve = Callable[[LabelProblems, float], tuple[sparse.csr_array, NDArray[np.float32]]]
 
@@ -33,8 +32,9 @@ def choose_penalty(
 
     Short rows and few labels want less than long rows and many labels. Where classifiers of all labels would cost too
     much to be trained several times, every second, third, ... label stands for all, in the order of their rows; the
-    trials then cost the same however large the data are. Among fewer labels, classifiers that are too smooth rank well:
-    the more labels are left out, the more must 0.3 gain over 1.
+    trials then cost the same however large the data are. A smaller weight must gain more than a standard error. Among
+    fewer labels, classifiers that are too smooth rank well: so the more labels are left out, the more must 0.3 gain
+    over 1, up to a standard error.
 
     Parameters
     ----------
@@ -60,15 +60,16 @@ def choose_penalty(
     if truth.nnz == 0:
         return MIDDLE
 
-    def quality_of(C: float) -> float:
+    def quality_of(C: float) -> NDArray[np.float64]:
         linear = score_candidates(X[held], labels, *solve(chosen, factor * C))
-        return max(quality(truth, best_labels(labels, scores, 5), ks=(1, 3, 5)) for scores in mixed(linear))
+        ways = (row_quality(truth, best_labels(labels, scores, 5), ks=(1, 3, 5)) for scores in mixed(linear))
+        return max(ways, key=np.mean)
 
     of_middle = quality_of(MIDDLE)
-    if quality_of(SMOOTHER) >= of_middle + CLEARLY:
+    if clearly_better(quality_of(SMOOTHER), of_middle):
         return SMOOTHER
-    left_out = 1 - is_chosen.sum() / max(len(np.unique(Y.indices)), 1)
-    return SHARPER if quality_of(SHARPER) >= of_middle - CLEARLY_AMONG_FEW * max(left_out, 0) else MIDDLE
+    left_out = max(1 - is_chosen.sum() / max(len(np.unique(Y.indices)), 1), 0.0)
+    return SHARPER if clearly_better(quality_of(SHARPER), of_middle, -left_out) else MIDDLE
 
 
 def some_labels(sizes: NDArray[np.integer], n_rows: float) -> NDArray[np.intp]:

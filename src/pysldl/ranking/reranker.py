@@ -9,7 +9,8 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
 from pysldl.backend.trees import NO_TREES, Examples, Trees, boosted_forests, sum_of_trees
-from pysldl.metrics import evaluate, inverse_propensity_from_counts
+from pysldl.decoding.voting import clearly_better
+from pysldl.metrics import evaluate_rows, inverse_propensity_from_counts
 from pysldl.ranking.candidates import Candidates, are_labels, best_labels
 
 __all__ = ["TreeReranker"]
@@ -32,6 +33,8 @@ FEATURES = (
 LOWEST = -10.0  # in place of the linear score of no label
 MANY_ROWS, FOLDS_OF_MANY, FOLDS_OF_FEW = 2000, 2, 3  # of the cross-fitting: few rows are better used to learn from
 MIN_LEAF = 200  # candidates in a leaf
+# Standard errors by which trees may rank worse in cross-fitting before they are given up, and rows that show it.
+ERRORS_ALLOWED, FEW_ROWS = 2.0, 200
 
 
 class TreeReranker(LightEstimator):
@@ -39,7 +42,7 @@ class TreeReranker(LightEstimator):
 
     Linear classifiers and votes look at one label at a time. The trees see how a candidate stands among the others of
     its row: its rank, how far it is behind the best, and how frequent its label is. They learn from rows that were held
-    out from the classifiers, and are used only if they rank those rows better in cross-fitting.
+    out from the classifiers, and are used unless they rank those rows clearly worse in cross-fitting.
 
     Parameters
     ----------
@@ -60,7 +63,7 @@ class TreeReranker(LightEstimator):
     Attributes
     ----------
     trees_ : Trees
-        Without roots where the order of the first stage was better.
+        Without roots where the order of the first stage was clearly better.
     baseline_ : float
         What the sum of the trees begins with.
     gain_ : float
@@ -147,8 +150,10 @@ class TreeReranker(LightEstimator):
         for number, trees in enumerate(of_others):
             self._set_trees(*trees)
             crossed[fold == number] = self.scores(candidates.of_rows(fold == number), label_counts)
-        self.gain_ = _gain(candidates, crossed, Y)
-        helps = self.gain_ > 0
+        before, after = (_row_ndcg(candidates.labels, scores, Y) for scores in (candidates.scores, crossed))
+        self.gain_ = float((after - before).mean())
+        # The trees of all rows know more than those of a part of them, which are judged here.
+        helps = clearly_better(after, before, -ERRORS_ALLOWED if len(X) >= FEW_ROWS else 0.0)
         self._set_trees(*(of_all if helps else (NO_TREES, 0.0)))
         self._held_scores = crossed if helps else candidates.scores
         return self
@@ -249,10 +254,5 @@ def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]
     return X
 
 
-def _gain(candidates: Candidates, scores: NDArray[np.float32], Y: sparse.csr_array) -> float:
-    """By how much nDCG@5 rises with the new scores."""
-    return _ndcg(candidates.labels, scores, Y) - _ndcg(candidates.labels, candidates.scores, Y)
-
-
-def _ndcg(labels: NDArray[np.int32], scores: NDArray[np.float32], Y: sparse.csr_array) -> float:
-    return evaluate(Y, best_labels(labels, scores, 5), ks=(5,))["nDCG@5"]
+def _row_ndcg(labels: NDArray[np.int32], scores: NDArray[np.float32], Y: sparse.csr_array) -> NDArray[np.float64]:
+    return evaluate_rows(Y, best_labels(labels, scores, 5), (5,))["nDCG@5"]
