@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.sparse import csr_array, csr_matrix, random_array
 
-from pysldl.metrics import evaluate, evaluate_rows
+from pysldl.metrics import evaluate
+from pysldl.metrics.ranking import evaluate_rows
 
 TOLERANCE = 1e-9
 
@@ -144,6 +145,7 @@ def test_inputs_are_left_as_they_were():
     assert truth.indices.tolist() == [2, 1, 0]
     assert truth.data.tolist() == [1.0, 0.0, 1.0]
     assert scores.indices.tolist() == [2, 0]
+
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_mean_over_the_rows_is_the_metric(weighted):

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pysldl.backend.voting import vote_top, vote_weights, votes_apart
 from pysldl.decoding.base import Decoder, NeighborVote, with_prior
-from pysldl.metrics import evaluate_rows
+from pysldl.metrics.ranking import evaluate_rows
 
 __all__ = [
     "NEIGHBORS",

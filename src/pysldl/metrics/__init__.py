@@ -3,7 +3,6 @@
 from pysldl.metrics.propensity import inverse_propensity, inverse_propensity_from_counts
 from pysldl.metrics.ranking import (
     evaluate,
-    evaluate_rows,
     ndcg_at_k,
     precision_at_k,
     psndcg_at_k,
@@ -13,7 +12,6 @@ from pysldl.metrics.ranking import (
 
 __all__ = [
     "evaluate",
-    "evaluate_rows",
     "inverse_propensity",
     "inverse_propensity_from_counts",
     "ndcg_at_k",

@@ -10,7 +10,8 @@ from scipy import sparse
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
 from pysldl.backend.trees import NO_TREES, Examples, Trees, boosted_forests, sum_of_trees
 from pysldl.decoding.voting import clearly_better
-from pysldl.metrics import evaluate_rows, inverse_propensity_from_counts
+from pysldl.metrics import inverse_propensity_from_counts
+from pysldl.metrics.ranking import evaluate_rows
 from pysldl.ranking.candidates import Candidates, are_labels, best_labels
 
 __all__ = ["TreeReranker"]
