@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,7 @@ from pysldl.dask import DaskSLDLClassifier, connect, read_parts
 from pysldl.dask.cluster import run_everywhere
 from pysldl.dask.parts import Parts
 from pysldl.datasets import Dataset, read_parquet, write_parquet
+from pysldl.exceptions import ClusterError
 from pysldl.persistence import read_manifest, save_model
 from records import add_record_option, read_rows, write_rows
 
@@ -161,33 +162,67 @@ def faults(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def killed_again_and_again(client: Any, work: Callable[[], Any], kills: int, chance: random.Random) -> dict[str, Any]:
-    """Do some work once undisturbed, and then so many times with a worker killed at a random moment of it."""
+    """Do some work undisturbed, and then until so many times a worker was killed at a random moment of it."""
+    work()  # processes import, and load compiled code
     started = time.perf_counter()
     expected = work()
     lasted = time.perf_counter() - started
-    same, longest = 0, 0.0
-    for _ in range(kills):
-        with killing(client, chance.uniform(0.0, lasted), chance):
+    done = same = 0
+    longest = 0.0
+    while done < kills:
+        with killing(client, chance.uniform(0.0, lasted), chance) as is_killed:
             started = time.perf_counter()
             faulthandler.dump_traceback_later(BOUND, exit=True)  # it hangs
-            same += work() == expected
+            is_same = work() == expected
             faulthandler.cancel_dump_traceback_later()
-            longest = max(longest, time.perf_counter() - started)
+            took = time.perf_counter() - started
+            if is_killed.is_set():  # else the work was done before its moment came
+                done, same, longest = done + 1, same + is_same, max(longest, took)
+                print(
+                    f"kill {done}: {'the same' if is_same else 'DIFFERENT'}, {took:.1f} s", file=sys.stderr, flush=True
+                )
     times = {"undisturbed_s": round(lasted, 1), "longest_s": round(longest, 1)}
     return {"same": same, **times, "within_bound": longest < BOUND}
 
 
 @contextmanager
-def killing(client: Any, after: float, chance: random.Random) -> Iterator[None]:
-    """Kill a worker of the cluster after so many seconds; its nanny starts another."""
-    pids = sorted(run_everywhere(client, os.getpid).values())
-    timer = threading.Timer(after, lambda: os.kill(chance.choice(pids), signal.SIGKILL))
-    timer.start()
+def killing(client: Any, after: float, chance: random.Random) -> Iterator[threading.Event]:
+    """Kill a worker of the cluster after so many seconds, unless the block has ended; its nanny starts another.
+
+    Yields
+    ------
+    threading.Event
+        Set when that has happened.
+    """
+    pids, over, is_killed = running_workers(client), threading.Event(), threading.Event()
+
+    def kill() -> None:
+        if not over.wait(after):
+            os.kill(chance.choice(pids), signal.SIGKILL)
+            is_killed.set()
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
     try:
-        yield
+        yield is_killed
     finally:
-        timer.join()
-        client.wait_for_workers(len(pids), timeout=BOUND)
+        over.set()
+        killer.join()
+
+
+def running_workers(client: Any) -> list[int]:
+    """Processes of all workers, once all of them run: Dask does not start one again that was killed while it began."""
+    nannies = client.cluster.workers.values()
+    limit = time.monotonic() + BOUND
+    while time.monotonic() < limit:
+        states = [nanny.process.status.name if nanny.process is not None else "" for nanny in nannies]
+        if all(state == "running" for state in states):
+            with suppress(ClusterError):
+                alive = set(run_everywhere(client, os.getpid).values())
+                if alive == {nanny.pid for nanny in nannies}:
+                    return sorted(alive)
+        time.sleep(0.1)
+    raise SystemExit(f"Workers did not come back within {BOUND} s: {states}")
 
 
 def write_zipf_parts(folder: Path, n_rows: int, n_labels: int, n_features: int, rows_per_part: int) -> None:

@@ -90,7 +90,9 @@ def connect(
         # that a worker is not ended for them; the budget is kept by estimates, and by giving pages back.
         "distributed.worker.memory.terminate": False,
         "distributed.worker.memory.pause": False,
-        "distributed.comm.retry.count": 3,
+        # Who asks a worker that was killed for its results goes on asking for this long: 30 s and no retry by default.
+        "distributed.comm.timeouts.connect": f"{SECONDS_TO_CONNECT // 2}s",
+        "distributed.comm.retry.count": 1,
         # On a busy machine a killed worker takes longer to come back than the usual time, after which it is given up.
         "distributed.deploy.lost-worker-timeout": f"{SECONDS_WITHOUT_WORKERS}s",
         # Dask looks at the stacks of its workers a hundred times a second, and at itself fifty times: nobody asks.
