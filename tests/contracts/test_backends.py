@@ -227,6 +227,20 @@ def test_search_of_postings(compiled, world, k, left_out):
     assert (plain[0] == other[0]).mean() > 0.99  # the order of a sum may turn a tie
 
 
+def test_search_of_more_rows_than_are_added_up_at_once(only_numba):
+    rng = np.random.default_rng(4)
+    rows = [np.unique(np.concatenate([rng.integers(0, 400_000, 50), [131_071, 131_072, 399_999]])) for _ in range(40)]
+    postings = sparse.csr_array(
+        (rng.random(sum(map(len, rows))).astype(np.float32), np.concatenate(rows), np.cumsum([0, *map(len, rows)])),
+        shape=(40, 400_000),
+    )
+    queries = sparse.random_array((30, 40), density=0.2, format="csr", dtype=np.float32, rng=rng)
+    plain, other = only_numba(lambda: search_inverted_index(queries, postings, 60, np.full(30, 131_072)))
+    assert {131_071, 399_999} <= set(plain[0].ravel().tolist()) and 131_072 not in plain[0]
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_array_equal(plain[1], other[1])
+
+
 @pytest.mark.parametrize("left_out", [False, True])
 def test_exact_neighbors(against_numpy, left_out):
     rng = np.random.default_rng(2)

@@ -34,8 +34,9 @@ def search_inverted_index(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """The k rows with the largest inner product with each query, best first, and the products; ties to the lower row.
 
-    ``postings`` are the indexed rows, transposed; products are added up in the order of the stored terms. ``exclude``
-    is one row per query that may not be found. Where fewer rows share a term with the query there are -1 and 0.
+    ``postings`` are the indexed rows, transposed, and ascend for each term; products are added up in the order of the
+    stored terms. ``exclude`` is one row per query that may not be found. Where fewer rows share a term with the query
+    there are -1 and 0.
     """
     rows = np.empty((queries.shape[0], k), dtype=np.int32)
     products = np.empty((queries.shape[0], k), dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Products added up in an array of all indexed rows, of which only those met are looked at."""
+"""Products added up in an array of all indexed rows, a window of them at a time, which stays in the cache."""
 
 from typing import Any
 
@@ -10,6 +10,7 @@ from scipy import sparse
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.threads import concatenate_parts
 
+WINDOW = 1 << 17  # rows whose sums are half a megabyte
 
 def search_inverted_index(
     queries: Any, postings: Any, k: int, exclude: NDArray[np.integer] | None = None
@@ -77,41 +78,56 @@ def _rarest_first(start, stop, qp, qi, counts, max_postings):
 
 
 @njit(nogil=True, cache=True)
+def _end_below(numbers, start, stop, bound):
+    """Where numbers that ascend from ``start`` to ``stop`` reach ``bound``: steps that double, then halves."""
+    step = np.uint64(16)
+    while start + step < stop and numbers[start + step] < bound:
+        start += step
+        step += step
+    stop = min(start + step, stop)
+    while start < stop:
+        middle = (start + stop) >> np.uint64(1)
+        if numbers[middle] < bound:
+            start = middle + np.uint64(1)
+        else:
+            stop = middle
+    return stop
+
+
+@njit(nogil=True, cache=True)
 def _search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):
     rows = np.full((stop - start, k), -1, np.int32)
     products = np.zeros((stop - start, k), np.float32)
     total = np.zeros(n_rows, np.float32)
-    longest = 0
-    for query in range(start, stop):
-        n_read = 0
-        for at in range(qp[query], qp[query + 1]):
-            n_read += pp[qi[at] + 1] - pp[qi[at]]
-        longest = max(longest, n_read)
-    met = np.empty(longest + 1, np.uint32)
     nothing = np.float32(0.0)
     heap_value = np.empty(k, np.float32)
     heap_row = np.empty(k, np.int32)
+    most_terms = 0
     for query in range(start, stop):
-        n_met = np.uint64(0)
-        for at in range(qp[query], qp[query + 1]):
-            value = qd[at]
-            for place in range(np.uint64(pp[qi[at]]), np.uint64(pp[qi[at] + 1])):
-                # No branch in here: whether a row was met before cannot be foreseen, and a wrong guess costs more
-                # than all the rest.
-                row = np.uint32(pi[place])
-                before = total[row]
-                met[n_met] = row
-                n_met += np.uint64(before == nothing)
-                total[row] = before + value * pd[place]
-        # A sum that came back to nothing was met again: the second time there is nothing left of it.
+        most_terms = max(most_terms, qp[query + 1] - qp[query])
+    begin, end = np.empty(most_terms, np.uint64), np.empty(most_terms, np.uint64)  # of each term's rows in a window
+    for query in range(start, stop):
+        first, n_terms = qp[query], qp[query + 1] - qp[query]
         size, worst, skipped = 0, np.float32(1e-30), np.uint32(left_out[query])
-        for at in range(n_met):
-            row = met[at]
-            value = total[row]
-            total[row] = nothing
-            if value >= worst and row != skipped:
-                size = push(heap_value, heap_row, size, value, np.int32(row))
-                if size == k:
-                    worst = heap_value[0]
+        for term in range(n_terms):
+            end[term] = pp[qi[first + term]]
+        for bound in range(WINDOW, n_rows + WINDOW, WINDOW):
+            for term in range(n_terms):
+                value, last = qd[first + term], np.uint64(pp[qi[first + term] + 1])
+                begin[term] = end[term]
+                end[term] = _end_below(pi, begin[term], last, bound) if bound < n_rows else last
+                for place in range(begin[term], end[term]):
+                    total[np.uint32(pi[place])] += value * pd[place]
+            # The rows are read once more instead of being noted when they are first met: whether that is so cannot be
+            # foreseen, and to find out costs more than this. Sums that were looked at are nothing afterwards.
+            for term in range(n_terms):
+                for place in range(begin[term], end[term]):
+                    row = np.uint32(pi[place])
+                    value = total[row]
+                    total[row] = nothing
+                    if value >= worst and row != skipped:
+                        size = push(heap_value, heap_row, size, value, np.int32(row))
+                        if size == k:
+                            worst = heap_value[0]
         pop_sorted(heap_value, heap_row, size, products[query - start], rows[query - start])
     return rows, products
