@@ -212,11 +212,11 @@ def killing(client: Any, after: float, chance: random.Random) -> Iterator[thread
 
 def running_workers(client: Any) -> list[int]:
     """Processes of all workers, once all of them run: Dask does not start one again that was killed while it began."""
-    nannies = client.cluster.workers.values()
-    limit = time.monotonic() + BOUND
+    cluster, limit = client.cluster, time.monotonic() + BOUND
     while time.monotonic() < limit:
+        nannies = list(cluster.workers.values())
         states = [nanny.process.status.name if nanny.process is not None else "" for nanny in nannies]
-        if all(state == "running" for state in states):
+        if states == ["running"] * len(cluster.worker_spec):
             with suppress(ClusterError):
                 alive = set(run_everywhere(client, os.getpid).values())
                 if alive == {nanny.pid for nanny in nannies}:

@@ -90,15 +90,15 @@ def connect(
         # that a worker is not ended for them; the budget is kept by estimates, and by giving pages back.
         "distributed.worker.memory.terminate": False,
         "distributed.worker.memory.pause": False,
-        # Who asks a worker that was killed for its results goes on asking for this long: 30 s and no retry by default.
+        # Who asks a worker that was killed for its results asks again and again for so long before it is made anew.
         "distributed.comm.timeouts.connect": f"{SECONDS_TO_CONNECT // 2}s",
-        "distributed.comm.retry.count": 1,
-        # On a busy machine a killed worker takes longer to come back than the usual time, after which it is given up.
-        "distributed.deploy.lost-worker-timeout": f"{SECONDS_WITHOUT_WORKERS}s",
+        # So long after a worker was lost Dask looks whether it is there, and gives it up if not, even where it was lost
+        # again a moment ago and is about to come back. Workers of this cluster always come back.
+        "distributed.deploy.lost-worker-timeout": "1000d",
         # Dask looks at the stacks of its workers a hundred times a second, and at itself fifty times: nobody asks.
         "distributed.worker.profile.enabled": False,
         "distributed.admin.tick.interval": "1s",
-        "distributed.admin.system-monitor.interval": "2s",
+        "distributed.admin.system-monitor.interval": "10s",
         "distributed.admin.system-monitor.gil.enabled": False,
         "distributed.worker.memory.monitor-interval": "1s",  # of what Dask itself keeps, which is little
         # Dask makes workers give every freed array back to the system, which costs more than to fill it.
@@ -231,10 +231,8 @@ def watching_workers(client: Any, futures: list[Any]) -> Iterator[threading.Even
 
 def run_everywhere(client: Any, function: Any, *arguments: Any) -> dict[str, Any]:
     """``function(*arguments)`` on every worker; again where one was lost meanwhile."""
-    from distributed.comm import CommClosedError
-
     for _ in range(MOST_DEATHS):
-        with suppress(CommClosedError):
+        with suppress(OSError):  # those of Dask's connections are such
             found: dict[str, Any] = client.run(function, *arguments)
             return found
         time.sleep(0.5)

@@ -376,7 +376,7 @@ def _stacked(
             client.submit(_put_block, block, of_block, BlockSize(*start), payload, token, pure=False)
             for block, of_block, start in zip(read, columns, starts, strict=False)  # the last one is the end
         ]
-        gather(client, stage, futures, [block.name for block in blocks], workspace.progress)
+        gather(client, stage, futures, [block.name for block in blocks], workspace.progress, results=False)
     return X, Y
 
 

@@ -87,23 +87,24 @@ def gather(
     """
     from distributed import as_completed
 
-    found: dict[str, Any] = {}
     name_of = {future.key: name for future, name in zip(futures, names, strict=True)}
     try:
         with watching_workers(client, futures) as lost:
             for done, future in enumerate(as_completed(futures, loop=client.loop), start=1):
                 if lost.is_set():
                     raise ClusterError(f"{stage}: all workers of the Dask cluster were lost, and none came back.")
-                with clear_errors(client, f"{stage}, {name_of[future.key]}"):
-                    wanted = results or future.status != "finished"
-                    found[future.key] = future.result() if wanted else None
+                if future.status != "finished":
+                    with clear_errors(client, f"{stage}, {name_of[future.key]}"):
+                        future.result()
                 if progress is not None:
                     progress(Progress(stage, done, len(futures)))
+            with clear_errors(client, stage):
+                found: list[Any] = client.gather(futures) if results else []
     except BaseException:
         with suppress(Exception):  # where the cluster is gone, there is nothing to cancel
             client.cancel(futures, force=True)
         raise
-    return [found[future.key] for future in futures]
+    return found
 
 
 def same(value: T) -> T:
