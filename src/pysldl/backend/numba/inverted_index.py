@@ -12,6 +12,7 @@ from pysldl.backend.threads import concatenate_parts
 
 WINDOW = 1 << 17  # rows whose sums are half a megabyte
 
+
 def search_inverted_index(
     queries: Any, postings: Any, k: int, exclude: NDArray[np.integer] | None = None
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
