@@ -19,7 +19,9 @@ def test_the_ends_are_its_parts(rows, weight, part):
     Z, Y = rows
     alone = part.fit(Z, Y).scores(Z)
     alone = alone.toarray() if sparse.issparse(alone) else alone
-    np.testing.assert_allclose(BlendDecoder(NeighborDecoder(9), weight=weight).fit(Z, Y).scores(Z), alone, atol=1e-6)
+    blend = BlendDecoder(NeighborDecoder(9), weight=weight).fit(Z, Y)
+    setattr(blend, "neighbors_" if weight else "readout_", None)  # what has no weight is not asked
+    np.testing.assert_allclose(blend.scores(Z), alone, atol=1e-6)
 
 
 def test_the_mixture_is_weighted():

@@ -11,9 +11,10 @@ from pysldl.backend.trees import boosted_trees, sum_of_trees
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.exceptions import DataError
+from pysldl.metrics.ranking import hits_of
 from pysldl.persistence import load_predictor
 from pysldl.ranking import LinearRanker, TreeReranker
-from pysldl.ranking.candidates import Candidates, are_labels
+from pysldl.ranking.candidates import Candidates
 from pysldl.ranking.reranker import candidate_features
 
 N_ROWS, WIDTH, N_LABELS = 600, 30, 40
@@ -81,7 +82,7 @@ def test_the_order_stays_where_cross_fitting_finds_no_gain():
 def test_trees_are_those_of_scikit_learn_with_and_without_numba(monkeypatch):
     candidates, Y, counts = made_up(0)
     kept = candidates.best(10)[0]
-    X, is_true = candidate_features(kept, counts), are_labels(kept.labels, Y)
+    X, is_true = candidate_features(kept, counts), hits_of(kept.labels, Y)
     flat, truth = X.reshape(-1, X.shape[-1]), is_true.ravel()
     weights = 1.0 + np.arange(len(flat)) % 3
     settings = {"max_leaves": 6, "learning_rate": 0.1, "min_rows": 20}

@@ -1,6 +1,6 @@
 """Votes and read-out together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from typing import Any, Literal, Self
 
@@ -112,7 +112,7 @@ class BlendDecoder(Decoder):
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
-        return mixed_scores(self.neighbors_.scores(Z), self.readout_.scores(codes_of(Z)), self.weight_)
+        return self._mixture(lambda: self.neighbors_.scores(Z), lambda: self.readout_.scores(codes_of(Z)))
 
     def seen_candidates(self, Z: Any, m: int) -> NDArray[np.int32]:
         labels: NDArray[np.int32] = self.readout_.seen_candidates(codes_of(Z), m)
@@ -130,11 +130,18 @@ class BlendDecoder(Decoder):
     def loo_scores(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array
     ) -> NDArray[np.float32]:
-        return mixed_scores(
-            self.neighbors_.loo_scores(Z_left_out, rows, Z, Y),
-            self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y),
-            self.weight_,
+        return self._mixture(
+            lambda: self.neighbors_.loo_scores(Z_left_out, rows, Z, Y),
+            lambda: self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y),
         )
+
+    def _mixture(
+        self, votes: Callable[[], sparse.csr_array], readout: Callable[[], NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
+        """Both parts mixed; a part without weight is not computed."""
+        if self.weight_ == 0:
+            return np.asarray(votes().toarray(), dtype=np.float32)
+        return readout() if self.weight_ == 1 else mixed_scores(votes(), readout(), self.weight_)
 
     def evidence(self, z: Any, label: int) -> LatentEvidence:
         code = codes_of(z)[0] if self.input_kind == "both" else z

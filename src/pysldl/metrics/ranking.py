@@ -247,7 +247,7 @@ def _compare(truth: Any, labels: NDArray[np.int64], weights: NDArray[np.float64]
     return _Ranking(hits, n_true, np.where(hits, weights[labels], 0.0), ideal_weights)
 
 
-def hits_of(labels: NDArray[np.int64], Y: csr_array) -> NDArray[np.bool_]:
+def hits_of(labels: NDArray[np.integer], Y: csr_array) -> NDArray[np.bool_]:
     """Return whether each predicted label (n_rows, k), -1 for none, is a true one.
 
     ``Y`` is in canonical form: its entries, numbered row by row, ascend, so that a binary search finds each label.

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.topk import drop_duplicates, places_of_largest, top_k_listed
+from pysldl.metrics.ranking import hits_of
 
 __all__ = [
     "Candidates",
-    "are_labels",
     "best_labels",
     "candidate_recall",
     "choose_frequent",
@@ -64,16 +64,7 @@ def union_of_candidates(labels: Labels, *others: Labels) -> Labels:
 
 def candidate_recall(labels: Labels, Y: sparse.csr_array) -> float:
     """Part of the labels of ``Y`` that are among the candidates of their row: no ranker can find more."""
-    return float(are_labels(labels, Y).sum() / max(Y.nnz, 1))
-
-
-def are_labels(labels: Labels, Y: sparse.csr_array) -> NDArray[np.bool_]:
-    """Which candidates are labels of their row, of the shape of ``labels``."""
-    rows, slots = np.nonzero(labels >= 0)
-    offered = rows * Y.shape[1] + labels[rows, slots]
-    found = np.zeros(labels.shape, dtype=bool)
-    found[rows, slots] = np.isin(offered, _keys(Y))
-    return found
+    return float(hits_of(labels, Y).sum() / max(Y.nnz, 1))
 
 
 def frequent_labels(Y: sparse.csr_array, n: int) -> Labels:
@@ -101,9 +92,11 @@ def choose_frequent(Y: sparse.csr_array, held_labels: Labels, held_Y: sparse.csr
 
 def are_listed(Y: sparse.csr_array, labels: Labels) -> NDArray[np.bool_]:
     """Which of the stored entries of ``Y`` are among the candidates of their row."""
-    rows, slots = np.nonzero(labels >= 0)
-    offered = rows * Y.shape[1] + labels[rows, slots]
-    return np.isin(_keys(Y), offered)
+    entries = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * Y.shape[1] + Y.indices
+    rows, slots = np.nonzero(hits_of(labels, Y))
+    found = np.zeros(len(entries), dtype=np.bool_)
+    found[np.searchsorted(entries, rows * Y.shape[1] + labels[rows, slots])] = True
+    return found
 
 
 def votes_of(labels: Labels, offered: Labels, votes: NDArray[np.float32], n_labels: int) -> NDArray[np.float32]:
@@ -112,9 +105,3 @@ def votes_of(labels: Labels, offered: Labels, votes: NDArray[np.float32], n_labe
     np.put_along_axis(given, offered.astype(np.intp), votes, axis=1)
     given[:, -1] = 0
     return np.take_along_axis(given, labels.astype(np.intp), axis=1)
-
-
-def _keys(Y: sparse.csr_array) -> NDArray[np.intp]:
-    """A number for each stored entry of ``Y``, by row and label."""
-    keys: NDArray[np.intp] = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * Y.shape[1] + Y.indices
-    return keys

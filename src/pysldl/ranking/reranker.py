@@ -11,8 +11,8 @@ from pysldl._utils.light_estimator import LightEstimator, validate_parameters
 from pysldl.backend.trees import NO_TREES, Examples, Trees, boosted_forests, sum_of_trees
 from pysldl.decoding.voting import clearly_better
 from pysldl.metrics import inverse_propensity_from_counts
-from pysldl.metrics.ranking import evaluate_rows
-from pysldl.ranking.candidates import Candidates, are_labels, best_labels
+from pysldl.metrics.ranking import evaluate_rows, hits_of
+from pysldl.ranking.candidates import Candidates, best_labels
 
 __all__ = ["TreeReranker"]
 
@@ -133,7 +133,7 @@ class TreeReranker(LightEstimator):
         validate_parameters(self)
         kept, _ = candidates.best(self.n_candidates)
         X = self.features(kept, label_counts)
-        is_true = are_labels(kept.labels, Y)
+        is_true = hits_of(kept.labels, Y)
         of_label = inverse_propensity_from_counts(label_counts, n_samples) ** self.propensity_power
         weights = np.where(is_true, of_label[kept.labels], 1.0)
         usable = kept.labels >= 0
