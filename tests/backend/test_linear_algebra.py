@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.backend.linear_algebra import advance, column_dots, sparse_times, turn
+from pysldl.backend.linear_algebra import advance, column_dots, principal_axes, sparse_times, times_axes, turn
 
 pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop to compare")
 
@@ -72,3 +72,13 @@ def test_number_of_threads_changes_nothing():
         found.append((product, column_dots(product, product)))
     numba.set_num_threads(before)
     assert all((a == b).all() for a, b in zip(*found, strict=True))
+
+
+def test_axes_hold_nearly_all_that_the_best_axes_do():
+    rng = np.random.default_rng(0)
+    vectors = (rng.normal(size=(5000, 40)) * 0.8 ** np.arange(40)).astype(np.float32)
+    axes = principal_axes(vectors, 8)
+    np.testing.assert_allclose(axes.T @ axes, np.eye(8), atol=1e-6)
+    best = (np.linalg.svd(vectors, compute_uv=False)[:8] ** 2).sum()
+    assert (times_axes(vectors, axes) ** 2).sum() > 0.98 * best
+    assert principal_axes(vectors, 40) is None

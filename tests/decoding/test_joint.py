@@ -100,6 +100,42 @@ def test_evidence_adds_up_to_the_score(rows, search):
             assert float(linear[0]) == pytest.approx(mean, rel=1e-3)
 
 
+def test_few_axes_and_eight_bits_hardly_change_a_similarity(search):
+    """Codes that lie in three dimensions, but for noise, are compared by three."""
+    rng = np.random.default_rng(0)
+    codes = (rng.normal(size=(200, 3)) @ rng.normal(size=(3, 20)) + 1e-3 * rng.normal(size=(200, 20))).astype(
+        np.float32
+    )
+    Z = CodedRows(codes, sparse.csr_array(rng.random((200, 9)), dtype=np.float32))
+    Y = sparse.csr_array((rng.random((200, 5)) < 0.3).astype(np.float32))
+    plain, short = (
+        JointNeighborDecoder(10, weight=0.7, temperature=0.1, n_terms=9, n_axes=n).fit(Z, Y) for n in (None, 3)
+    )
+    assert plain.axes_ is None and short.axes_.shape == (20, 3)
+    beside = 9 if search == "exact" else 0
+    assert plain.vectors_.shape == (200, 20 + beside) and short.vectors_.shape == (200, 3 + beside)
+    steps = short.vectors_ * 128
+    assert (steps == np.rint(steps)).all() and np.abs(steps).max() <= 127
+    # Of two searches the last ones found may differ.
+    found = [decoder._search(Z[:20], None, 10)[1][:, :5] for decoder in (short, plain)]
+    np.testing.assert_allclose(*found, atol=0.02)
+    evidence = short.evidence(Z[[3]], 1)
+    mean = sum(v.contribution * v.similarity for v in evidence.votes) / evidence.score
+    linear = evidence.direction @ codes[3] + Z.features[[3]] @ evidence.feature_direction
+    assert float(linear[0]) == pytest.approx(mean, rel=1e-3)
+
+
+def test_a_judge_decides_what_the_votes_are_for(rows):
+    """One who wants the votes of a single neighbor gets them; the votes of the rows are there for whoever asked."""
+    Z, Y = rows
+    chosen = np.arange(0, 120, 2)
+    decoder = JointNeighborDecoder().fit(Z, Y).tune(Z[chosen], chosen, Z, lambda votes: -votes.nnz)
+    assert decoder.n_neighbors_ == 10
+    np.testing.assert_allclose(
+        decoder.pop_tuned_votes().toarray(), decoder.loo_scores(Z[chosen], chosen, Z, Y).toarray(), atol=1e-6
+    )
+
+
 @pytest.fixture(scope="module")
 def data():
     return make_asymmetric_multilabel(800, 240, 50, random_state=0)

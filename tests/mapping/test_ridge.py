@@ -96,6 +96,20 @@ def test_sparse_input_is_never_made_dense():
     assert peak < 2_000 * 20_000 * 8 / 10
 
 
+def test_sparse_targets_give_the_weights_of_dense_ones(problem):
+    X, _ = problem
+    Z = sparse.random_array((X.shape[0], 6), density=0.2, random_state=np.random.default_rng(1), format="csr")
+    found = [RidgeMapping(0.7, solver="cholesky").fit(X, targets).coef_ for targets in (Z, Z.toarray())]
+    np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-9)
+
+
+def test_weights_in_half_precision_are_near_the_others(problem):
+    X, Z = problem
+    single, half = (RidgeMapping(0.7, half_precision=is_half).fit(X, Z).coef_ for is_half in (False, True))
+    assert (half.astype(np.float16) == half).all() and (half != single).any()
+    np.testing.assert_allclose(half, single, rtol=1e-3, atol=1e-7)
+
+
 def test_progress_of_conjugate_gradients(problem):
     steps = []
     RidgeMapping(solver="cg").fit(*problem, progress=steps.append)

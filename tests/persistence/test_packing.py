@@ -7,7 +7,7 @@ from scipy import sparse
 from pysldl.backend.half_precision import round_to_half
 from pysldl.persistence.decoding import TreeDecoder
 from pysldl.persistence.encoding import TreeEncoder
-from pysldl.persistence.packing import pack, unpack_indices, unpack_values
+from pysldl.persistence.packing import pack, unpack_indices, unpack_values, widened
 
 
 def random_matrix(shape, density, seed=0):
@@ -128,3 +128,47 @@ def test_parts_of_a_matrix_may_end_within_rows(monkeypatch, at_once):
     assert (
         pack(sparse.csr_array((halves + np.float32(1e-5), indices, indptr), shape=matrix.shape))[1].dtype == np.float32
     )
+
+
+STEPS = np.arange(-127, 128, dtype=np.float32).reshape(17, 15) / 128
+
+
+@pytest.mark.parametrize(
+    ("array", "stored"),
+    [
+        (STEPS, np.int8),
+        (np.asfortranarray(STEPS), np.int8),
+        (STEPS / 3, np.float32),
+        (round_to_half(np.random.default_rng(0).normal(size=(9, 7)).astype(np.float32)), np.float16),
+        (np.array([[-1.0, 0.5]], dtype=np.float32), np.float16),
+        (np.array([[-0.0, 0.5]], dtype=np.float32), np.float16),
+        (np.full((3, 3), 1e-9, dtype=np.float32), np.float32),
+        (STEPS.astype(np.float64), np.float64),
+        (np.empty((0, 3), dtype=np.float32), np.float32),
+    ],
+    ids=[
+        "bytes",
+        "by columns",
+        "no steps",
+        "halves",
+        "beyond the steps",
+        "sign of zero",
+        "too small",
+        "double",
+        "empty",
+    ],
+)
+def test_dense_arrays_take_the_fewest_bytes_that_lose_nothing(array, stored):
+    encoder = TreeEncoder()
+    node = encoder.encode(array, "where")
+    found = TreeDecoder("here", encoder.arrays, encoder.strings).decode(node)
+    assert encoder.arrays["where"].dtype == stored
+    assert found.dtype == array.dtype and found.shape == array.shape
+    assert found.flags.c_contiguous == array.flags.c_contiguous
+    assert (found == array).all() and (np.signbit(found) == np.signbit(array)).all()
+
+
+@pytest.mark.parametrize(("array", "scale"), [(STEPS, 128), (np.ones((2, 2), np.int8), 7), (np.ones(3, np.int64), 1)])
+def test_narrow_arrays_of_another_kind_are_refused(array, scale):
+    with pytest.raises(ValueError, match="narrow array"):
+        widened(array, scale)

@@ -29,6 +29,7 @@ VOTES = {"Y_": sparse.csr_array(np.eye(3, dtype=np.float32)), "prior_": sparse.c
 JOINT = {
     **VOTES,
     "index_": None,
+    "axes_": None,
     "vectors_": np.zeros((3, 4), dtype=np.float32),
     "n_neighbors_": 2,
     "weight_": 0.5,
@@ -69,6 +70,12 @@ def test_whole_states_pass():
         (TreeReranker(), TREES | {"right_": np.array([2, 1, 3])}, {}, "'right_' of TreeReranker holds 3, but must be"),
         (TreeReranker(), TREES | {"feature_": np.array([0, 99, 0])}, {}, "ask for more than .* features"),
         (JointNeighborDecoder(), JOINT, {"features": 3, "latent": 2}, "JointNeighborDecoder have 4 columns"),
+        (
+            JointNeighborDecoder(),
+            JOINT | {"axes_": np.zeros((2, 2), dtype=np.float32)},
+            {"features": 3, "latent": 2},
+            "JointNeighborDecoder have 4 columns",
+        ),
         (JointNeighborDecoder(), JOINT | {"Y_": np.eye(3)}, {}, "'Y_' of .* must be a sparse matrix of float32"),
         (JointNeighborDecoder(), JOINT | {"n_neighbors_": 4}, {}, "'n_neighbors_' .* is 4, but there are 3"),
         (
@@ -88,6 +95,7 @@ def test_whole_states_pass():
         "node that is none",
         "feature that is none",
         "columns",
+        "columns beside axes",
         "dense labels",
         "too many neighbors",
         "vectorizer",

@@ -23,6 +23,18 @@ def round_to_half(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return values.astype(np.float16).astype(np.float32) if fits_half(values) else values
 
 
+def nearest_halves(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """As :func:`round_to_half`, but small values may lose digits: for sums in which they do not count.
+
+    Examples
+    --------
+    >>> nearest_halves(np.array([1.0, 1e-9], dtype=np.float32))
+    array([1., 0.], dtype=float32)
+    """
+    largest = np.abs(values).max(initial=0.0)
+    return values.astype(np.float16).astype(np.float32) if largest <= np.finfo(np.float16).max else values
+
+
 def round_in_place(values: NDArray[np.float32]) -> None:
     """As :func:`round_to_half`, without a second array."""
     parts = [slice(start, start + VALUES_AT_ONCE) for start in range(0, len(values), VALUES_AT_ONCE)]

@@ -30,6 +30,7 @@ ROWS_A_PART = 1 << 13
 Array = NDArray[Any]
 
 ROWS_AT_ONCE = 8192
+SAMPLE, ROUNDS = 4096, 3  # vectors whose axes stand for those of all, and products with their second moments
 
 
 def row_norms(X: Any) -> NDArray[np.float64]:
@@ -226,7 +227,12 @@ class DesignMatrix:
         return product
 
     def transposed_times(self, Z: Any) -> Any:
-        """``(X - mean).T @ Z``; with ``without``, rows of ``Z`` that are to be zero must be."""
+        """``(X - mean).T @ Z``; with ``without``, rows of ``Z`` that are to be zero must be.
+
+        Without a mean, ``Z`` may be sparse.
+        """
+        if sparse.issparse(Z):
+            return as_dense(self.X.T @ Z)
         product = _times(self.transpose, Z)
         if self.mean is not None:
             product -= np.outer(self.mean, Z.sum(axis=0)).astype(product.dtype)
@@ -390,3 +396,40 @@ def turn(direction: Array, residual: Array, scale: Array, share: Array) -> None:
     """The next direction in place: ``scale * residual + share * direction``, ``share`` of shape (n_columns,)."""
     direction *= share.astype(direction.dtype)
     direction += scale[:, None] * residual
+
+
+def principal_axes(vectors: NDArray[np.floating], n_axes: int) -> NDArray[np.float32] | None:
+    """Orthonormal axes of nearly the most variance around zero, (width, n_axes); None where there are not more.
+
+    A random start is multiplied by the second moments of up to 4,096 vectors, which are evenly spread, and made
+    orthonormal again, a few times. Single axes are not told apart, which another last bit could turn.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_vectors, width)
+    n_axes : int
+
+    Examples
+    --------
+    >>> axes = principal_axes(np.outer(np.arange(9.0), [3.0, 0.0, 4.0]), 1)
+    >>> np.abs(axes).ravel().round(3)
+    array([0.6, 0. , 0.8], dtype=float32)
+    """
+    width = vectors.shape[1]
+    if width <= n_axes:
+        return None
+    sample = vectors[:: -(-len(vectors) // SAMPLE)].astype(np.float64)
+    axes = np.random.RandomState(0).standard_normal((width, n_axes))
+    for _ in range(ROUNDS):
+        axes = np.linalg.qr(matmul(sample.T, matmul(sample, axes)))[0]
+    return axes.astype(np.float32)
+
+
+def times_axes(vectors: NDArray[np.floating], axes: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Coordinates along axes, (n_vectors, n_axes), summed in double precision and rounded once."""
+    found = np.empty((len(vectors), axes.shape[1]), dtype=np.float32)
+    wide = axes.astype(np.float64)
+    for start in range(0, len(vectors), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        matmul(vectors[part].astype(np.float64), wide, out=found[part])
+    return found

@@ -148,8 +148,9 @@ class Decoder(LightEstimator):
         labels, votes = self.loo_candidates(Z_left_out, rows, Z, Y, m)
         return labels, votes, np.full_like(labels, -1)
 
-    def seen_candidates(self, Z: Any, m: int) -> NDArray[np.int32]:
-        """The m labels that the read-out ranks highest for training rows, best first; only where ``has_readout``."""
+    @property
+    def readout_weights(self) -> NDArray[np.float32]:
+        """The weights of the read-out, (n_components, n_labels); only where ``has_readout``."""
         raise NotImplementedError
 
     def loo_scores(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import clone, validate_parameters
-from pysldl.backend.topk import top_k
+from pysldl.backend.nearest import largest
 from pysldl.decoding.base import TUNING_ROWS, Decoder, LatentEvidence, NeighborVote, codes_of
 from pysldl.decoding.joint import JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
@@ -98,25 +98,31 @@ class BlendDecoder(Decoder):
 
     def tune(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
         """Choose what the neighbors left open, and then the weight, by the first thousand of the ``rows``."""
-        self.neighbors_.tune(Z_left_out, rows, Z)
-        if self.weight is not None:
-            return self
         Z_left_out, rows, Y = Z_left_out[:TUNING_ROWS], rows[:TUNING_ROWS], self.neighbors_.Y_
-        votes = self.neighbors_.loo_scores(Z_left_out, rows, Z, Y)
         readout = self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y)
+        own, n_best = Y[rows], min(5, Y.shape[1])
 
-        def of_mixture(weight: float) -> float:
-            return quality(Y[rows], top_k(mixed_scores(votes, readout, weight), 5)[0], ks=(1, 3, 5))
+        def of_mixture(votes: sparse.csr_array, weight: float) -> float:
+            best = largest(mixed_scores(votes, readout, weight), n_best)[0]
+            return quality(own, np.pad(best, ((0, 0), (0, 5 - n_best)), constant_values=-1), ks=(1, 3, 5))
 
-        self.weight_ = argbest(WEIGHTS, of_mixture)
+        if isinstance(self.neighbors_, JointNeighborDecoder) and self.neighbors_.needs_tuning:
+            shares = (0.0, WEIGHTS[0]) if self.weight is None else (self.weight,)
+            self.neighbors_.tune(Z_left_out, rows, Z, lambda votes: max(of_mixture(votes, share) for share in shares))
+            votes = self.neighbors_.pop_tuned_votes()
+        else:
+            votes = self.neighbors_.loo_scores(Z_left_out, rows, Z, Y)
+        if self.weight is None:
+            self.weight_ = argbest(WEIGHTS, lambda weight: of_mixture(votes, weight))
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
         return self._mixture(lambda: self.neighbors_.scores(Z), lambda: self.readout_.scores(codes_of(Z)))
 
-    def seen_candidates(self, Z: Any, m: int) -> NDArray[np.int32]:
-        labels: NDArray[np.int32] = self.readout_.seen_candidates(codes_of(Z), m)
-        return labels
+    @property
+    def readout_weights(self) -> NDArray[np.float32]:
+        weights: NDArray[np.float32] = self.readout_.readout_weights
+        return weights
 
     @property
     def has_neighbor_path(self) -> bool:

@@ -1,5 +1,7 @@
 """Neighbors by latent code and by original features together."""
 
+from collections.abc import Callable
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -9,12 +11,12 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
-from pysldl.backend.linear_algebra import dense_rows, l2_normalize, unit_vectors
+from pysldl.backend.linear_algebra import dense_rows, l2_normalize, principal_axes, times_axes, unit_vectors
 from pysldl.backend.nearest import pair_products
 from pysldl.backend.topk import drop_duplicates, top_k_listed
 from pysldl.backend.voting import vote_top, vote_weights
 from pysldl.decoding.base import TUNING_ROWS, CodedRows, LatentEvidence, label_prior, neighbors_to_ask
-from pysldl.decoding.voting import Found, SimilarityDecoder, argbest, mask_unmatched, quality
+from pysldl.decoding.voting import EQUAL, Found, SimilarityDecoder, argbest, mask_unmatched, quality, vote_shares
 from pysldl.neighbors.exact import index_of
 from pysldl.neighbors.inverted_index import InvertedIndex
 
@@ -24,9 +26,14 @@ __all__ = ["JointNeighborDecoder"]
 WEIGHTS = (0.0, 1.0, 0.5, 0.25, 0.75, 0.1)
 TEMPERATURES = (0.05, 0.02, 0.1, 0.2, 0.5, 1.0)
 NEIGHBORS = (50, 10, 20, 30, 100, 200)
+# Beside a read-out: what is common comes first, and is left for what is better by more than chance.
+WEIGHTS_BESIDE = (0.75, 0.5, 1.0, 0.25, 0.0)
+TEMPERATURES_BESIDE = (0.1, 0.05, 0.2, 0.02, 0.5, 1.0)
+CHANCE = 0.01  # of a thousand rows
 # Up to so many features, and bytes, rows are searched as dense vectors, unless fewer than this share of their values
 # differ from zero: then an index that looks up all of them is faster than a plain product.
 DENSE_FEATURES, DENSE_BYTES, DENSE_SHARE = 2048, 512 << 20, 1 / 8
+STEPS = 128  # of a rounded number from 0 to 1: eight bits with the sign
 
 
 class JointNeighborDecoder(SimilarityDecoder):
@@ -42,13 +49,17 @@ class JointNeighborDecoder(SimilarityDecoder):
         in :class:`~pysldl.SLDLClassifier`, have codes of a mapping that never saw them.
     n_terms : int
         Terms of a query that are looked up in the inverted index where there are many features; of few, all are.
+    n_axes : int or None
+        Compare codes by their projections to so many axes, those of the most variance, and round the vectors of the
+        training rows to eight bits: both are smaller and faster, and hardly change a similarity. None: as they are.
 
     Attributes
     ----------
     n_neighbors_, weight_, temperature_
         As given or chosen.
-    vectors_ : ndarray of shape (n_samples, n_components [+ n_features]), float32
-        Unit codes, or, where the search is exact, both parts scaled by the roots of their weights.
+    axes_ : ndarray of shape (n_components, n_axes), float32, or None
+    vectors_ : ndarray of shape (n_samples, n_axes [+ n_features]), float32
+        Unit codes and, where the search is exact, unit features beside them.
     index_ : InvertedIndex or None
         Of the features; None where the search is exact.
     Y_ : csr_array of shape (n_samples, n_labels)
@@ -65,8 +76,9 @@ class JointNeighborDecoder(SimilarityDecoder):
 
     input_kind = "both"
     candidate_neighbors = 50  # the votes may do with fewer, a ranker wants more labels
-    _saved_state = ("n_neighbors_", "weight_", "temperature_", "vectors_", "index_", "Y_", "prior_")
+    _saved_state = ("n_neighbors_", "weight_", "temperature_", "axes_", "vectors_", "index_", "Y_", "prior_")
     index_: InvertedIndex | None
+    axes_: NDArray[np.float32] | None
 
     @staticmethod
     def _parameter_constraints() -> dict[str, Any]:
@@ -77,6 +89,7 @@ class JointNeighborDecoder(SimilarityDecoder):
             "weight": [Interval(Real, 0, 1, closed="both"), None],
             "temperature": [Interval(Real, 0, None, closed="neither"), None],
             "n_terms": [Interval(Integral, 1, None, closed="left")],
+            "n_axes": [Interval(Integral, 1, None, closed="left"), None],
         }
 
     def __init__(
@@ -86,11 +99,13 @@ class JointNeighborDecoder(SimilarityDecoder):
         weight: float | None = None,
         temperature: float | None = None,
         n_terms: int = 20,
+        n_axes: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weight = weight
         self.temperature = temperature
         self.n_terms = n_terms
+        self.n_axes = n_axes
 
     def fit(self, Z: CodedRows, Y: sparse.csr_array) -> Self:  # type: ignore[override]
         """Index training rows. What is to be chosen keeps what was chosen before, or a common value."""
@@ -103,13 +118,16 @@ class JointNeighborDecoder(SimilarityDecoder):
         self.temperature_ = float(self._given("temperature", TEMPERATURES[0]))
         self.Y_, self.prior_ = Y, label_prior(Y)
         self._features = None
-        if _are_dense(Z.features):
-            self.vectors_, self.index_ = _joined(Z, self.weight_), None
-        else:
-            self.vectors_, self.index_ = (
-                unit_vectors(Z.codes),
-                self._empty_index(Z.features).fit(_unit_rows(Z.features)),
-            )
+        self.axes_ = None if self.n_axes is None else principal_axes(Z.codes, self.n_axes)
+        is_exact = _are_dense(Z.features)
+        vectors = self._joined(Z) if is_exact else self._unit_codes(Z)
+        if self.n_axes is not None:
+            np.rint(vectors * np.float32(STEPS), out=vectors)
+            np.clip(vectors, 1 - STEPS, STEPS - 1, out=vectors)
+            vectors /= np.float32(STEPS)
+            vectors += np.float32(0)  # no zero with a sign, which eight bits do not have
+        self.vectors_ = vectors
+        self.index_ = None if is_exact else self._empty_index(Z.features).fit(_unit_rows(Z.features))
         return self
 
     def _empty_index(self, features: sparse.csr_array) -> InvertedIndex:
@@ -127,7 +145,13 @@ class JointNeighborDecoder(SimilarityDecoder):
     def needs_tuning(self) -> bool:
         return None in (self.weight, self.temperature, self.n_neighbors)
 
-    def tune(self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows) -> Self:
+    def tune(
+        self,
+        Z_left_out: CodedRows,
+        rows: NDArray[np.integer],
+        Z: CodedRows,
+        judge: Callable[[sparse.csr_array], float] | None = None,
+    ) -> Self:
         """Choose what was not given, on training ``rows`` with codes as if they had never been seen.
 
         Parameters
@@ -138,49 +162,67 @@ class JointNeighborDecoder(SimilarityDecoder):
             Their numbers.
         Z : CodedRows
             All training rows, as ``fit`` got them.
+        judge : callable, optional
+            How good the votes are, (n_rows, n_labels), for whoever mixes them with something else. By default their
+            best labels are judged.
         """
         if not self.needs_tuning:
             return self
         Z_left_out, rows = Z_left_out[:TUNING_ROWS], rows[:TUNING_ROWS]
         Y = self.Y_[rows]
-        weights = WEIGHTS if self.weight is None else (self.weight,)
-        temperatures = TEMPERATURES if self.temperature is None else (self.temperature,)
+        weights: tuple[float, ...] = WEIGHTS if judge is None else WEIGHTS_BESIDE
+        temperatures: tuple[float, ...] = TEMPERATURES if judge is None else TEMPERATURES_BESIDE
+        weights = weights if self.weight is None else (self.weight,)
+        temperatures = temperatures if self.temperature is None else (self.temperature,)
         counts = NEIGHBORS if self.n_neighbors is None else (self.n_neighbors,)
         most = min(max(counts), max(1, self.Y_.shape[0] - 1))
-        pairs, of_codes, of_features = self._both_similarities(Z_left_out, rows, Z, most)
+        pairs, of_codes, of_features = self._both_similarities(Z_left_out, rows, most)
 
-        def ranked(weight: float, k: int) -> Found:
-            return _most_similar(pairs, weight * of_codes + np.float32(1 - weight) * of_features, k)
+        @cache
+        def ranked(weight: float) -> Found:
+            return _most_similar(pairs, weight * of_codes + np.float32(1 - weight) * of_features, most)
 
-        def of_votes(found: Found, temperature: float, k: int) -> float:
-            weights = vote_weights(found[0][:, :k], found[1][:, :k], temperature)
-            labels, _ = vote_top(found[0][:, :k], weights, self.Y_, 5)
-            return quality(Y, labels, ks=(1, 3, 5))
+        @cache
+        def of_votes(weight: float, temperature: float, k: int) -> float:
+            voters = ranked(weight)[0][:, :k], ranked(weight)[1][:, :k]
+            if judge is not None:
+                return judge(vote_shares(voters, temperature, self.Y_, self.prior_))
+            return quality(Y, vote_top(voters[0], vote_weights(*voters, temperature), self.Y_, 5)[0], ks=(1, 3, 5))
 
         # One after the other: all settings of the three together take ten times as long and choose no better.
-        few = min(counts[0], most)
-        self.weight_ = float(argbest(weights, lambda weight: of_votes(ranked(weight, few), temperatures[0], few)))
-        found = ranked(self.weight_, most)
-        temperature = argbest(temperatures, lambda temperature: of_votes(found, temperature, few))
-        k = argbest(counts, lambda k: of_votes(found, temperature, k))
-        self.temperature_, self.n_neighbors_ = float(temperature), min(k, self.Y_.shape[0])
-        if self.index_ is None:
-            self.vectors_ = _joined(Z, self.weight_)
+        few, first = counts[0], temperatures[0]
+        chance = EQUAL if judge is None else CHANCE * np.sqrt(TUNING_ROWS / len(rows))
+        if judge is not None:
+            first = argbest(temperatures, lambda temperature: of_votes(weights[0], temperature, few), chance)
+        weight = argbest(weights, lambda weight: of_votes(weight, first, few), chance)
+        temperature = argbest(temperatures, lambda temperature: of_votes(weight, temperature, few), chance)
+        k = argbest(counts, lambda k: of_votes(weight, temperature, k), chance)
+        found = ranked(weight)
+        self.weight_, self.temperature_ = float(weight), float(temperature)
+        self.n_neighbors_ = min(k, self.Y_.shape[0])
+        if judge is not None:
+            self._tuned_votes = vote_shares((found[0][:, :k], found[1][:, :k]), temperature, self.Y_, self.prior_)
         return self
+
+    def pop_tuned_votes(self) -> sparse.csr_array:
+        """The votes for the rows of :meth:`tune`, as :meth:`loo_scores` gives them; they can be asked for once."""
+        votes = self._tuned_votes
+        del self._tuned_votes
+        return votes
 
     def evidence(self, z: CodedRows, label: int) -> LatentEvidence:  # type: ignore[override]
         """Why the one row of ``z`` got its score for ``label``."""
         score, votes, neighbors, share = self._votes_for(z, label)
         # The mean similarity to the voters is linear in both parts, once their lengths are fixed.
-        width = z.codes.shape[1]
         pull = share @ self.vectors_[neighbors]
-        if self.index_ is None:
-            of_codes, of_features = np.sqrt(self.weight_) * pull[:width], np.sqrt(1 - self.weight_) * pull[width:]
-        else:
-            of_codes = self.weight_ * pull
+        codes = z.codes if self.axes_ is None else times_axes(z.codes, self.axes_)
+        of_codes, of_features = self.weight_ * pull[: codes.shape[1]], (1 - self.weight_) * pull[codes.shape[1] :]
+        if self.axes_ is not None:
+            of_codes = self.axes_ @ of_codes
+        if self.index_ is not None:
             of_features = (1 - self.weight_) * np.asarray(self.index_.postings_[:, neighbors] @ share).ravel()
         values = z.features.data if sparse.issparse(z.features) else z.features
-        lengths = [float(np.linalg.norm(part)) for part in (z.codes, values)]
+        lengths = [float(np.linalg.norm(part)) for part in (codes, values)]
         return LatentEvidence(
             score,
             votes,
@@ -195,10 +237,22 @@ class JointNeighborDecoder(SimilarityDecoder):
     def _search(self, Z: CodedRows, exclude: NDArray[np.integer] | None, k: int) -> Found:
         k = max(1, min(k, self.Y_.shape[0] - (exclude is not None)))
         if self.index_ is None:
-            return mask_unmatched(*index_of(self.vectors_).nearest(_joined(Z, self.weight_), k, exclude=exclude))
+            queries = self._joined(Z)
+            width = Z.codes.shape[1] if self.axes_ is None else self.axes_.shape[1]
+            queries[:, :width] *= np.float32(self.weight_)
+            queries[:, width:] *= np.float32(1 - self.weight_)
+            return mask_unmatched(*index_of(self.vectors_).nearest(queries, k, exclude=exclude))
         by = (self.weight_ > 0, self.weight_ < 1)
-        pairs, of_codes, of_features = self._union(unit_vectors(Z.codes), _unit_rows(Z.features), exclude, k, by)
+        pairs, of_codes, of_features = self._union(self._unit_codes(Z), _unit_rows(Z.features), exclude, k, by)
         return _most_similar(pairs, self.weight_ * of_codes + np.float32(1 - self.weight_) * of_features, k)
+
+    def _unit_codes(self, Z: CodedRows) -> NDArray[np.float32]:
+        """Codes, by the axes where there are some, of length 1."""
+        return unit_vectors(Z.codes if self.axes_ is None else times_axes(Z.codes, self.axes_))
+
+    def _joined(self, Z: CodedRows) -> NDArray[np.float32]:
+        """Both parts side by side."""
+        return np.hstack([self._unit_codes(Z), unit_vectors(dense_rows(Z.features))])
 
     def _union(
         self,
@@ -222,15 +276,16 @@ class JointNeighborDecoder(SimilarityDecoder):
         return pairs, pair_products(codes, pairs, self.vectors_), pair_products(features, pairs, self._rows())
 
     def _both_similarities(
-        self, Z_left_out: CodedRows, rows: NDArray[np.integer], Z: CodedRows, k: int
+        self, Z_left_out: CodedRows, rows: NDArray[np.integer], k: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
         """As :meth:`_union`, whatever the weight is so far."""
-        codes = unit_vectors(Z_left_out.codes)
+        codes = self._unit_codes(Z_left_out)
         if self.index_ is not None:
             return self._union(codes, _unit_rows(Z_left_out.features), rows, k)
+        width = codes.shape[1]
         parts = [
-            (codes, unit_vectors(Z.codes)),
-            (unit_vectors(dense_rows(Z_left_out.features)), unit_vectors(dense_rows(Z.features))),
+            (codes, np.ascontiguousarray(self.vectors_[:, :width])),
+            (unit_vectors(dense_rows(Z_left_out.features)), np.ascontiguousarray(self.vectors_[:, width:])),
         ]
         pairs = _each_once([index_of(own).nearest(q, k, exclude=rows)[0] for q, own in parts])
         of_codes, of_features = (pair_products(q, pairs, own) for q, own in parts)
@@ -249,14 +304,6 @@ def _are_dense(features: Any) -> bool:
     if n_features > DENSE_FEATURES or 4 * n_samples * n_features > DENSE_BYTES:
         return False
     return not sparse.issparse(features) or features.nnz >= DENSE_SHARE * n_samples * n_features
-
-
-def _joined(Z: CodedRows, weight: float) -> NDArray[np.float32]:
-    """Both parts side by side, so that one product is the joint similarity."""
-    codes, features = unit_vectors(Z.codes), unit_vectors(dense_rows(Z.features))
-    codes *= np.float32(np.sqrt(weight))
-    features *= np.float32(np.sqrt(1 - weight))
-    return np.hstack([codes, features])
 
 
 def _each_once(found: list[NDArray[np.int32]]) -> NDArray[np.int32]:

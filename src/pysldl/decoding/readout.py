@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import validate_parameters
+from pysldl.backend.half_precision import nearest_halves
 from pysldl.backend.threads import matmul, single_threaded_blas
-from pysldl.backend.topk import top_k
 from pysldl.decoding.base import Decoder, LatentEvidence
 
 __all__ = ["LinearReadout"]
+
+ROWS_AT_ONCE = 2048
 
 
 class LinearReadout(Decoder):
@@ -25,6 +27,8 @@ class LinearReadout(Decoder):
     ----------
     alpha : float
         Penalty, in units of the mean squared length of a training code, so that it does not depend on their scale.
+    half_precision : bool
+        Round the weights to half precision, in which they take half the space of a model folder.
 
     Attributes
     ----------
@@ -40,22 +44,32 @@ class LinearReadout(Decoder):
 
     has_readout = True
     _saved_state = ("B_",)
+    B_: NDArray[np.float32]
 
-    def __init__(self, alpha: float = 1.0) -> None:
+    def __init__(self, alpha: float = 1.0, *, half_precision: bool = False) -> None:
         self.alpha = alpha
+        self.half_precision = half_precision
 
     @staticmethod
     def _parameter_constraints() -> dict[str, Any]:
         from sklearn.utils._param_validation import Interval
 
-        return {"alpha": [Interval(Real, 0, None, closed="left")]}
+        return {"alpha": [Interval(Real, 0, None, closed="left")], "half_precision": ["boolean"]}
 
     @single_threaded_blas
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         validate_parameters(self)
-        codes = np.asarray(Z, dtype=np.float64)
-        self._factor = scipy.linalg.cho_factor(self._penalized_gram(codes), lower=True)
-        self.B_ = scipy.linalg.cho_solve(self._factor, (Y.T @ codes).T).astype(np.float32)
+        gram, products = np.zeros((Z.shape[1], Z.shape[1])), np.zeros((Y.shape[1], Z.shape[1]))
+        for start in range(0, len(Z), ROWS_AT_ONCE):  # a copy of all codes in double precision would be the largest
+            part = slice(start, start + ROWS_AT_ONCE)
+            codes = Z[part].astype(np.float64)
+            gram += codes.T @ codes
+            products += Y[part].T @ codes
+        gram.flat[:: len(gram) + 1] += max(self.alpha * np.trace(gram) / len(Z), 1e-12)
+        self._factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True)
+        self.B_ = scipy.linalg.cho_solve(self._factor, products.T).astype(np.float32)
+        if self.half_precision:
+            self.B_ = nearest_halves(self.B_)
         return self
 
     def scores(self, Z: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -63,8 +77,9 @@ class LinearReadout(Decoder):
         scores = np.empty((len(Z), self.B_.shape[1]), dtype=np.float32)
         return matmul(np.asarray(Z, dtype=np.float64), self.B_.astype(np.float64), out=scores)
 
-    def seen_candidates(self, Z: NDArray[np.float32], m: int) -> NDArray[np.int32]:
-        return top_k(self.scores(Z), m)[0].astype(np.int32)
+    @property
+    def readout_weights(self) -> NDArray[np.float32]:
+        return self.B_
 
     @single_threaded_blas
     def loo_scores(
@@ -83,10 +98,4 @@ class LinearReadout(Decoder):
         return LatentEvidence(float(z @ direction), [], direction, "score of the linear read-out", terms_in_score=True)
 
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
-        return 4 * n_components * n_labels + 8 * n_samples * n_components
-
-    def _penalized_gram(self, codes: NDArray[np.float64]) -> NDArray[np.float64]:
-        gram = codes.T @ codes
-        unit = np.trace(gram) / len(codes)
-        gram.flat[:: len(gram) + 1] += max(self.alpha * unit, 1e-12)
-        return gram
+        return 20 * n_components * n_labels + 16 * n_components**2

@@ -101,8 +101,8 @@ class SimilarityDecoder(Decoder):
         return total, votes, neighbors[voted], share
 
 
-def argbest(options: Sequence[T], quality_of: Callable[[T], float]) -> T:
-    """The option with the highest quality; of those that differ by rounding only, the first.
+def argbest(options: Sequence[T], quality_of: Callable[[T], float], chance: float = EQUAL) -> T:
+    """The first option whose quality is the highest or less than ``chance`` below; by default, what rounding makes.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def argbest(options: Sequence[T], quality_of: Callable[[T], float]) -> T:
     1
     """
     qualities = [quality_of(option) for option in options]
-    enough = max(qualities) - EQUAL
+    enough = max(qualities) - chance
     return next(option for option, quality in zip(options, qualities, strict=True) if quality >= enough)
 
 

@@ -19,8 +19,8 @@ from pysldl._utils.light_estimator import all_or_nothing, available_if, validate
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, reporting
 from pysldl.backend.dispatch import current_device, use_device
-from pysldl.backend.linear_algebra import l2_normalize_in_parts
-from pysldl.backend.threads import fixed_order_blas
+from pysldl.backend.linear_algebra import l2_normalize_in_parts, sparse_times
+from pysldl.backend.threads import fixed_order_blas, matmul
 from pysldl.backend.topk import top_k
 from pysldl.backend.workspace import Workspace, row_parts, use_workspace
 from pysldl.decoding import NeighborDecoder
@@ -42,6 +42,7 @@ from pysldl.ranking import LinearRanker, TreeReranker
 
 CALIBRATION_ROWS = 5000
 ENOUGH_CALIBRATION_ROWS = 2000
+MOST_LEFT_OUT = 2000
 ROUNDED_TOGETHER = 1 << 22
 SEEN_CANDIDATES = 40  # beside a row's own labels: twice as many take twice the time and rank no better
 DEFAULT_STAGES: dict[str, Any] = {
@@ -317,6 +318,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         """The rows that the ranker holds out: as many as a reranker wants, which learns from them."""
         self.ranker_.check_parameters()
         held_out = None if self.reranker_ is None else self.reranker_.held_out
+        if held_out is not None and self.decoder_.has_readout:  # which leaves rows out one by one, at a price
+            held_out = min(held_out, MOST_LEFT_OUT)
         rows: NDArray[np.intp] = self.ranker_.draw_held_rows(n_samples, rng, held_out)
         return rows
 
@@ -373,8 +376,11 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, found, rows, is_held)
         else:
             if not everywhere:
-                parts = row_parts(shape[0], self._rows_at_once())
-                workspace.map("candidates", _put_seen_candidates, parts, self.decoder_, codes, Y, labels)
+                # Mapping and read-out are one product with the features.
+                readout = self.decoder_.readout_weights.astype(np.float64)
+                weights = matmul(self.mapping_.coef_.astype(np.float64), readout)
+                parts, start = row_parts(shape[0], self._rows_at_once()), self.mapping_.intercept_ @ readout
+                workspace.map("candidates", _put_seen_candidates, parts, X, weights, start, Y, labels)
             labels[held], votes[held] = of_held
         self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held, late)
 
@@ -609,11 +615,17 @@ def _put_candidates(
 
 
 def _put_seen_candidates(
-    part: slice, decoder: Decoder, codes: Any, Y: sparse.csr_array, labels: NDArray[np.int32]
+    part: slice,
+    X: Any,
+    weights: NDArray[np.float64],
+    start: NDArray[np.float64],
+    Y: sparse.csr_array,
+    labels: NDArray[np.int32],
 ) -> None:
     """Labels that the read-out offers to some training rows, as many beyond their own as are worth learning from."""
     n = min(SEEN_CANDIDATES + round(Y.nnz / Y.shape[0]), labels.shape[1])
-    labels[part, :n] = decoder.seen_candidates(codes[part], n)
+    scores = sparse_times(sparse.csr_array(X[part]), weights, dtype=np.float64) + start
+    labels[part, :n] = top_k(scores.astype(np.float32), n)[0]
 
 
 def _n_nonzeros(X: Any) -> int:

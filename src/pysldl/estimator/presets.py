@@ -95,9 +95,11 @@ def _fast() -> SLDLClassifier:
 def _accurate() -> SLDLClassifier:
     return SLDLClassifier(
         IdentityLabelEmbedding(),
-        RidgeMapping(alpha=3.0),
+        RidgeMapping(alpha=3.0, half_precision=True),
         SizeDispatch(
-            small=BlendDecoder(JointNeighborDecoder(), LinearReadout(alpha=0.1), weight=None),
+            small=BlendDecoder(
+                JointNeighborDecoder(n_axes=64), LinearReadout(alpha=0.1, half_precision=True), weight=None
+            ),
             large=FeatureNeighborDecoder(n_neighbors=100, n_terms=32, index_terms=50, temperature=None),
         ),
         SizeDispatch(small=None, large=LinearRanker(n_candidates=None, C=None), min_density=MOSTLY),

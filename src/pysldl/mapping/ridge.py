@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pysldl._utils.constraints import AnnotatedParameters, Count, NotNegative, Seed
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback
-from pysldl.backend.dispatch import as_int32_indices
+from pysldl.backend.dispatch import as_int32_indices, current_device
+from pysldl.backend.half_precision import nearest_halves
 from pysldl.backend.linear_algebra import DesignMatrix, as_dense, design_matrix
 from pysldl.backend.threads import single_threaded_blas
 from pysldl.exceptions import DataError
@@ -70,6 +71,8 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
     keep_normal_equations : bool, default=False
         Keep ``XᵀX`` and ``XᵀZ`` if the Cholesky solver made them, for :meth:`update`; they take
         ``8 n_features²`` bytes. The other solvers need none: they go on from the weights they have.
+    half_precision : bool, default=False
+        Round the weights to half precision, in which they take half the space of a model folder.
     random_state : int, RandomState or None, default=None
         Draws the probes that estimate leverages under conjugate gradients.
 
@@ -109,6 +112,7 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
     max_iter: Count = 2000
     early_stopping: bool = False
     keep_normal_equations: bool = False
+    half_precision: bool = False
     random_state: Seed = None
 
     _saved_state = (
@@ -146,8 +150,10 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
         self.one_dimensional_ = Z.ndim == 1
         self.solver_ = self._pick_solver(X, 1 if self.one_dimensional_ else Z.shape[1])
         single = self.solver_ == "cg" and (self.early_stopping or self.tol >= SINGLE_PRECISION_REACH)
-        targets = as_dense(Z, np.float32 if single else np.float64).reshape(X.shape[0], -1)
-        del Z
+        # Sparse targets stay sparse where only their products with the features are needed.
+        if not (sparse.issparse(Z) and sparse.issparse(X) and self._takes_sparse_targets(X, alphas)):
+            Z = as_dense(Z, np.float32 if single else np.float64).reshape(X.shape[0], -1)
+        targets = Z
         self.normal_equations_ = self._normal_equations(X, targets)
         design, targets, target_mean = self._centered(X, targets)
         rng = check_random_state(self.random_state)
@@ -165,6 +171,10 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
         self.tol_ = max(self.tol, solution.left) if stops_early else self.tol
         self._take(solution.W, design, target_mean)
         return self
+
+    def _takes_sparse_targets(self, X: Any, alphas: list[float]) -> bool:
+        is_plain = not self.fit_intercept and not self.keep_normal_equations and len(alphas) == 1
+        return self.solver_ == "cholesky" and is_plain and X.shape[1] <= X.shape[0] and current_device() is None
 
     def _solve(
         self,
@@ -234,7 +244,7 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
             W, intercept = equations.solve(self.alpha_, fit_intercept=self.fit_intercept)
             self.normal_equations_ = equations
             self.n_iter_ = 1
-            self.coef_ = W.astype(np.float32)
+            self.coef_ = self._rounded(W)
             self.intercept_ = intercept.astype(np.float32)
         else:
             self._continue(X, as_dense(Z))
@@ -323,9 +333,13 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
         return design_matrix(X, mean), targets - target_mean.astype(targets.dtype), target_mean
 
     def _take(self, W: NDArray[Any], design: DesignMatrix, target_mean: NDArray[np.float64]) -> None:
-        self.coef_ = W.astype(np.float32, copy=False)
+        self.coef_ = self._rounded(W)
         intercept = target_mean if design.mean is None else target_mean - design.mean @ W
         self.intercept_ = intercept.astype(np.float32)
+
+    def _rounded(self, W: NDArray[Any]) -> NDArray[np.float32]:
+        W = W.astype(np.float32, copy=False)
+        return nearest_halves(W) if self.half_precision else W
 
     def _alphas(self) -> list[float]:
         alphas = [float(alpha) for alpha in np.atleast_1d(self.alpha)]

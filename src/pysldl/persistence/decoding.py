@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.exceptions import ModelFormatError
-from pysldl.persistence.packing import unpack_indices, unpack_values
+from pysldl.persistence.packing import unpack_indices, unpack_values, widened
 from pysldl.persistence.registry import find_class
 from pysldl.persistence.vectorizers import restore_vectorizer
 from pysldl.preprocessing.labels import name_array
@@ -58,6 +58,10 @@ class TreeDecoder:
                 return np.dtype(dtype).type
             case {"kind": "array", "name": name, "order": order}:
                 return self.arrays[name].T if order == "F" else self.arrays[name]
+            case {"kind": "narrow", "of": {"kind": "array", "name": name} as inner, "scale": int(scale)}:
+                if name not in self._unpacked:  # one array that several attributes share is one again
+                    self._unpacked[name] = widened(self.decode(inner), scale)
+                return self._unpacked[name]
             case {"kind": "strings", "shape": shape}:
                 # Not of a fixed width, which would give every text the space of the longest.
                 return name_array(self._names(node)).reshape(shape)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.exceptions import DataError
-from pysldl.persistence.packing import can_pack, pack
+from pysldl.persistence.packing import can_pack, narrowed, pack
 from pysldl.persistence.registry import is_estimator, name_of
 from pysldl.persistence.tensors import can_store
 from pysldl.persistence.vectorizers import is_vectorizer, parts_of_vectorizer
@@ -132,8 +132,10 @@ class TreeEncoder:
         elif can_store(array.dtype):
             # Products round differently in the other memory order, so the order is part of the model.
             fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-            self.arrays[where] = array.T if fortran else array
+            self.arrays[where], scale = narrowed(array.T if fortran else array)
             node = {"kind": "array", "name": where, "order": "F" if fortran else "C"}
+            if self.arrays[where].dtype != array.dtype:
+                node = {"kind": "narrow", "of": node, "scale": scale}
         else:
             raise _unsupported(array, where, f"an array of {array.dtype}")
         self._stored[id(array)] = (array, node)

@@ -19,7 +19,7 @@ FORMAT_NAME = "pysldl-model"
 # `tests/persistence/golden` anew, and set REQUIRED_LIBRARY to the release that brings the new version. Once a format is
 # released, its reader stays. A new parameter or fitted attribute of a class does not need it: parameters absent from a
 # folder take their defaults.
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 REQUIRED_LIBRARY = "0.1.0"
 
 MANIFEST = "manifest.json"

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 BITS, MORE = 7, 128
+STEPS = 128  # of a number below 1 that is stored in a byte
 LONGEST = 5  # bytes of a gap: 35 bits, of which an index of 31 bits needs no more
 ENTRIES_AT_ONCE = 1 << 20
+FIRST = 1024
 
 
 def can_pack(matrix: Any) -> bool:
@@ -70,6 +72,35 @@ def unpack_values(values: NDArray[Any], n_entries: int, dtype: Any) -> NDArray[A
     if values.shape == (n_entries,):
         return values if values.dtype == dtype else values.astype(dtype)
     return np.full(n_entries, values[0], dtype=dtype)
+
+
+def narrowed(array: NDArray[Any]) -> tuple[NDArray[Any], int]:
+    """Return a single-precision array of several dimensions in the smallest form that loses nothing, and its scale.
+
+    Multiples of 1/128 below 1 become bytes, and what fits half precision becomes that.
+    """
+    if array.dtype != np.float32 or array.ndim < 2 or array.size == 0:
+        return array, 1
+    if _are_steps(array.ravel()[:FIRST]) and _are_steps(array):
+        return (array * np.float32(STEPS)).astype(np.int8), STEPS
+    halves = _narrowest(array.ravel()).reshape(-1)
+    return (halves.reshape(array.shape), 1) if halves.size == array.size else (array, 1)
+
+
+def _are_steps(array: NDArray[np.float32]) -> bool:
+    """Whether all values are multiples of 1/128 below 1, and no zero has a sign."""
+    steps = array * np.float32(STEPS)
+    whole = np.abs(steps).max() < STEPS and bool((steps == np.rint(steps)).all())
+    return whole and not np.signbit(steps[steps == 0]).any()
+
+
+def widened(array: NDArray[Any], scale: int) -> NDArray[np.float32]:
+    """Restore what :func:`narrowed` gave."""
+    if scale not in (1, STEPS) or array.dtype not in (np.int8, np.float16):
+        raise ValueError("a narrow array is of another kind than it needs.")
+    wide = array.astype(np.float32)
+    wide /= np.float32(scale)
+    return wide
 
 
 def _narrowest(data: NDArray[Any]) -> NDArray[Any]:

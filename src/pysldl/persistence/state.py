@@ -244,7 +244,8 @@ def _check_joint(model: Any, sizes: Sizes) -> None:
     if "vectors_" not in vars(model) or "features" not in sizes or "latent" not in sizes:
         return
     inside = 0 if vars(model).get("index_") is not None else sizes["features"]
-    if sizes["joint"] != sizes["latent"] + inside:
+    of_codes = sizes["latent"] if vars(model).get("axes_") is None else sizes["axes"]
+    if sizes["joint"] != of_codes + inside:
         raise ModelFormatError(f"the vectors of JointNeighborDecoder have {sizes['joint']} columns.")
 
 
@@ -388,11 +389,13 @@ TABLE: dict[str, dict[str, Any]] = {
     "JointNeighborDecoder": {
         **_VOTES,
         "index_": Optional(Stage(("InvertedIndex",), {"rows": "rows", "columns": "features"})),
+        "axes_": Optional(_a("latent", "axes", dtypes=("float32",))),
         "vectors_": _a("rows", "joint", dtypes=("float32",)),
         "n_neighbors_": Size("rows", at_most=True),
         "weight_": _SHARE,
         "temperature_": Number(0, LARGEST),
         "n_terms": _COUNT,
+        "n_axes": Optional(_COUNT),
     },
     "LinearReadout": {"B_": _a("latent", "labels")},
     "BlendDecoder": {
