@@ -1,12 +1,15 @@
 """Dual coordinate descent, one label after the other in every thread."""
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.label_problems import HeldPairs, LabelProblems
-from pysldl.backend.numba.prefetch import prefetch
 from pysldl.backend.squared_hinge import (
     BEFORE_HELD,
     BIAS_CENTER,
@@ -28,6 +31,23 @@ AHEAD, CACHE_LINE = 2, np.uint64(16)  # how many rows ahead memory is asked for;
 # Unsigned places and features: a signed one may count from the end, and looking whether it does takes a third of the
 # time of the loop.
 ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
+    """In compiled loops, ``prefetch(array, place)``: begin to bring ``array[place]`` into the cache; nothing waits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        instruction = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        # To be read, not written; to stay in all caches; data, not instructions.
+        builder.call(instruction, [address, ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)])
+        return context.get_dummy_value()
+
+    return types.void(array, place), generate
 
 
 def solve_squared_hinge(
