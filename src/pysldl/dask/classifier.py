@@ -26,8 +26,6 @@ from pysldl.estimator.classifier import SLDLClassifier
 from pysldl.estimator.presets import make_sldl
 from pysldl.persistence import load_model, save_model
 
-__all__ = ["DaskSLDLClassifier"]
-
 
 class DaskSLDLClassifier(BaseEstimator):
     """Fit and ask a classifier on a Dask cluster, with rows that need not fit into the memory of any machine.

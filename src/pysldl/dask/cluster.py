@@ -14,16 +14,6 @@ from pysldl._utils.memory import available_memory, parse_bytes
 from pysldl.dask.transport import forget_maps
 from pysldl.exceptions import ClusterError, MemoryLimitError, MissingDependencyError, SLDLError
 
-__all__ = [
-    "clear_errors",
-    "connect",
-    "memory_per_worker",
-    "n_workers",
-    "require_dask",
-    "shared_folder",
-    "watching_workers",
-]
-
 LEFT_TO_THE_CLIENT = 0.2  # of the memory of the machine, when a local cluster is sized
 SECONDS_TO_CONNECT = 20
 SECONDS_BETWEEN_LOOKS, SECONDS_WITHOUT_WORKERS = 5, 300

@@ -12,8 +12,6 @@ from pysldl.ranking.candidates import MOST_FREQUENT
 from pysldl.ranking.centroids import ROWS_IN_MEMORY, LabelCentroids
 from pysldl.ranking.linear import CENTROIDS_TRIED
 
-__all__ = ["require_worker_memory", "worker_memory"]
-
 PROCESS = 300 << 20  # Python with the libraries loaded
 TERM_BYTES = 150  # of a term in the vocabulary of a vectorizer
 ROWS_AT_ONCE = 1 << 16

@@ -16,18 +16,6 @@ from pysldl.exceptions import DataError, SLDLError
 from pysldl.preprocessing.features import is_frame
 from pysldl.preprocessing.labels import EncodedLabels, as_rows_of_names, encode_labels, name_array
 
-__all__ = [
-    "Block",
-    "LazyBlock",
-    "Parts",
-    "blocks_of",
-    "labeled_rows",
-    "named_errors",
-    "named_labels",
-    "read_in_order",
-    "read_parts",
-]
-
 READ_AHEAD = 2  # blocks, of those that are learned one after the other
 
 

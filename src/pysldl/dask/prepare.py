@@ -44,8 +44,6 @@ from pysldl.preprocessing.text import (
     probe_rows,
 )
 
-__all__ = ["prepare_rows"]
-
 MERGED_AT_ONCE = 8
 INT32 = np.iinfo(np.int32).max
 

@@ -19,8 +19,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from pysldl.preprocessing.labels import name_array
 
-__all__ = ["Packed", "forget_maps", "new_array", "pack", "release_pages", "unpack", "unpacked"]
-
 SPILLED_BYTES = 1 << 16  # smaller arrays travel with their task
 WALKED = ("pysldl.", "scipy.sparse.")  # modules of the objects whose attributes may be large arrays
 

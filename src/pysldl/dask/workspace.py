@@ -17,8 +17,6 @@ from pysldl.dask.cluster import clear_errors, n_workers, watching_workers
 from pysldl.dask.transport import Packed, forget_maps, new_array, pack, release_pages, unpack, unpacked
 from pysldl.exceptions import ClusterError
 
-__all__ = ["DaskWorkspace", "gather", "release_when_large", "same"]
-
 SHARDS_PER_WORKER = 4
 MOST_RESIDENT = 0.3  # of a worker's budget, before it gives mapped pages back
 
