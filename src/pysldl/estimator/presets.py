@@ -26,7 +26,7 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         ``"fast"``: for large sparse sets such as texts: votes of the nearest rows through an inverted index; nothing is
         trained.
         ``"accurate"``: the same neighbors propose labels, a linear ranker orders them, and boosted trees rescore the
-        best where that helps training rows held out. Up to 75 labels the ranker scores all labels, and
+        best unless that harms training rows held out. Up to 75 labels the ranker scores all labels, and
         neighbors are asked only if their votes help. Where there are few features, too (up to 2,048), candidates come
         from labels that are their own codes: votes of the rows near in codes and features, mixed with a linear
         read-out. Features that are measurements rather than words are standardized, and need no
