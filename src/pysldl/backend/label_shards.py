@@ -22,14 +22,9 @@ COPIED_BYTES = 1 << 28  # of the rows of a shard; more are read where they lie
 
 
 class LabelRows(NamedTuple):
-    """The rows of every label, in blocks of rows one behind the other.
+    """The rows of every label, in blocks of rows one behind the other, and how many there are in all blocks.
 
-    Attributes
-    ----------
-    blocks : list of LabelProblems
-        Each has all labels, and numbers of rows among all rows.
-    sizes : ndarray of shape (n_labels,)
-        Rows of every label in all blocks.
+    Each block has all labels, and numbers of rows among all rows.
     """
 
     blocks: list[LabelProblems]
@@ -75,18 +70,7 @@ def label_rows(
     everywhere: NDArray[np.int32],
     late: NDArray[np.int32] | None = None,
 ) -> LabelRows:
-    """The rows that have a label, and those that were offered it; see :func:`label_problems`.
-
-    Parameters
-    ----------
-    candidates : sequence of ndarrays of shape (n_samples, m), int32
-        From several sources.
-    Y : csr_array of shape (n_samples, n_labels)
-    everywhere : ndarray of int32
-        Labels that every row is offered.
-    late : ndarray of shape (n_samples, m_late), int32, optional
-        Labels that rows held out had a part in offering.
-    """
+    """The rows that have a label, and those that were offered it by several sources; see :func:`label_problems`."""
     workspace = current_workspace()
     if workspace.n_shards == 1:
         blocks = [label_problems(_side_by_side(candidates), Y, everywhere=everywhere, late=late)]
@@ -147,15 +131,7 @@ def fit_label_rows(
     min_weight: float,
     held_out: NDArray[np.integer],
 ) -> SquaredHinge:
-    """The classifiers of all labels: :func:`fit_squared_hinge`, by whoever the workspace has, with the same result.
-
-    Parameters
-    ----------
-    X : csr_array of shape (n_samples, n_features), float32
-    rows : LabelRows
-    C, positive_weight, max_epochs, tol, min_weight, held_out
-        As in :func:`fit_squared_hinge`.
-    """
+    """The classifiers of all labels: :func:`fit_squared_hinge`, by whoever the workspace has, with the same result."""
     settings: dict[str, Any] = {"C": C, "max_epochs": max_epochs, "tol": tol, "min_weight": min_weight}
     workspace = current_workspace()
     n_labels = len(rows.sizes)

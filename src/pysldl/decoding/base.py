@@ -13,18 +13,6 @@ from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.topk import top_k_or_zero
 from pysldl.exceptions import SLDLWarning
 
-__all__ = [
-    "TUNING_ROWS",
-    "CodedRows",
-    "Decoder",
-    "LatentEvidence",
-    "NeighborVote",
-    "codes_of",
-    "label_prior",
-    "neighbors_to_ask",
-    "with_prior",
-]
-
 PRIOR_LABELS = 1000
 TUNING_ROWS = 1000  # training rows that choose what was left open, at most
 

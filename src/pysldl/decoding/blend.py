@@ -16,8 +16,6 @@ from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
 from pysldl.decoding.voting import argbest, quality
 
-__all__ = ["BlendDecoder", "mixed_scores"]
-
 WEIGHTS = (0.5, 0.3, 0.7, 0.15, 0.0, 0.85, 1.0)  # tried where none is given; the first of equals is taken
 
 

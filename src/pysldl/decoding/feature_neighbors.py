@@ -17,8 +17,6 @@ from pysldl.decoding.voting import NEIGHBORS, TEMPERATURES, Found, SimilarityDec
 from pysldl.neighbors.exact import ExactIndex, index_of
 from pysldl.neighbors.inverted_index import MAX_POSTINGS, InvertedIndex
 
-__all__ = ["FeatureNeighborDecoder"]
-
 
 class FeatureNeighborDecoder(SimilarityDecoder):
     """Neighbors by cosine of the features; no embedding and no mapping are needed, and nothing is trained.

@@ -20,8 +20,6 @@ from pysldl.decoding.voting import EQUAL, Found, SimilarityDecoder, argbest, mas
 from pysldl.neighbors.exact import index_of
 from pysldl.neighbors.inverted_index import InvertedIndex
 
-__all__ = ["JointNeighborDecoder"]
-
 # What is tried where nothing is asked for; the first of equals is taken, so the cheapest search comes first.
 WEIGHTS = (0.0, 1.0, 0.5, 0.25, 0.75, 0.1)
 TEMPERATURES = (0.05, 0.02, 0.1, 0.2, 0.5, 1.0)
@@ -152,19 +150,10 @@ class JointNeighborDecoder(SimilarityDecoder):
         Z: CodedRows,
         judge: Callable[[sparse.csr_array], float] | None = None,
     ) -> Self:
-        """Choose what was not given, on training ``rows`` with codes as if they had never been seen.
+        """Choose what was not given, on the first thousand ``rows``, with codes as if they had never been seen.
 
-        Parameters
-        ----------
-        Z_left_out : CodedRows
-            The rows, of which the first thousand are used.
-        rows : array of int
-            Their numbers.
-        Z : CodedRows
-            All training rows, as ``fit`` got them.
-        judge : callable, optional
-            How good the votes are, (n_rows, n_labels), for whoever mixes them with something else. By default their
-            best labels are judged.
+        ``Z`` are all training rows, as ``fit`` got them. ``judge`` says how good votes are, for whoever mixes them with
+        something else; by default their best labels are judged.
         """
         if not self.needs_tuning:
             return self

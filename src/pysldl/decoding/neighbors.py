@@ -14,8 +14,6 @@ from pysldl.backend.voting import vote_top
 from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
 from pysldl.neighbors.exact import ExactIndex, NeighborIndex
 
-__all__ = ["NeighborDecoder"]
-
 
 class NeighborDecoder(Decoder):
     """Each of the nearest training rows votes for its labels with weight 1/d, d the cosine distance.

@@ -13,8 +13,6 @@ from pysldl.backend.half_precision import nearest_halves
 from pysldl.backend.threads import matmul, single_threaded_blas
 from pysldl.decoding.base import Decoder, LatentEvidence
 
-__all__ = ["LinearReadout"]
-
 ROWS_AT_ONCE = 2048
 
 

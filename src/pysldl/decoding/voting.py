@@ -12,20 +12,6 @@ from pysldl.backend.voting import vote_top, vote_weights, votes_apart
 from pysldl.decoding.base import Decoder, NeighborVote, with_prior
 from pysldl.metrics.ranking import evaluate_rows
 
-__all__ = [
-    "NEIGHBORS",
-    "TEMPERATURES",
-    "Found",
-    "SimilarityDecoder",
-    "argbest",
-    "best_votes",
-    "clearly_better",
-    "mask_unmatched",
-    "quality",
-    "row_quality",
-    "vote_shares",
-]
-
 # What is tried where nothing is asked for; the first is left only for something clearly better.
 TEMPERATURES = (0.05, 0.03, 0.08, 0.02, 0.15, 0.3)
 NEIGHBORS = (30, 50, 20, 10, 100)
@@ -160,13 +146,9 @@ def row_quality(
 
 
 def clearly_better(quality: NDArray[np.float64], other: NDArray[np.float64], errors: float = 1.0) -> bool:
-    """Whether the mean of the same rows' :func:`row_quality` is higher by more than its standard error.
+    """Whether the mean of the same rows' :func:`row_quality` is higher by more than ``errors`` standard errors.
 
-    Parameters
-    ----------
-    quality, other : ndarrays of shape (n_rows,)
-    errors : float
-        Standard errors of the difference that it must exceed; a negative number asks whether it is not clearly worse.
+    A negative number of them asks whether it is not clearly worse.
 
     Examples
     --------
@@ -187,15 +169,8 @@ def best_votes(
 ) -> tuple[int, float]:
     """The number of neighbors and the temperature whose votes have the largest sum of P@1, P@5 and nDCG@5.
 
-    It is the first of each, unless the best is ahead by more than chance on a few thousand rows.
-
-    Parameters
-    ----------
-    found : ndarrays of shape (n_rows, k)
-        Neighbors of the rows, themselves left out, and their similarities, best first.
-    Y : csr_array of shape (n_samples, n_labels)
-    rows : array of int of shape (n_rows,)
-        Which training rows they are.
+    It is the first of each, unless the best is ahead by more than chance on a few thousand rows. ``found`` are the
+    neighbors of the training ``rows``, themselves left out, and their similarities, best first.
     """
     own = Y[rows]
 

@@ -9,16 +9,6 @@ from scipy import sparse
 from pysldl.backend.topk import drop_duplicates, places_of_largest, top_k_listed
 from pysldl.metrics.ranking import hits_of
 
-__all__ = [
-    "Candidates",
-    "best_labels",
-    "candidate_recall",
-    "choose_frequent",
-    "frequent_labels",
-    "union_of_candidates",
-    "votes_of",
-]
-
 MOST_FREQUENT, FREQUENT_TRIED = 40, (5, 10, 20)
 RECALL_SPARED = 0.005
 

@@ -15,8 +15,6 @@ from pysldl.backend.linear_algebra import l2_normalize
 from pysldl.backend.workspace import current_workspace, row_parts
 from pysldl.neighbors.inverted_index import InvertedIndex
 
-__all__ = ["LabelCentroids"]
-
 ROWS_AT_ONCE = 1 << 14
 ROWS_IN_MEMORY = 1 << 20  # of a label and its terms, while neighboring labels are added up
 

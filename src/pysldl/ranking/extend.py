@@ -13,8 +13,6 @@ from pysldl.backend.squared_hinge import fit_squared_hinge
 from pysldl.ranking.candidates import frequent_labels
 from pysldl.ranking.linear import LinearRanker
 
-__all__ = ["extend_ranker"]
-
 TERMS_OF_A_LABEL = 20
 SPREAD_ROWS = 500
 

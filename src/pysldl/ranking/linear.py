@@ -30,8 +30,6 @@ from pysldl.ranking.candidates import (
 from pysldl.ranking.centroids import LabelCentroids
 from pysldl.ranking.penalty import choose_penalty, some_labels
 
-__all__ = ["LinearRanker"]
-
 VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.0)  # the last: nearly the votes alone
 TRIAL_POWERS, TRIAL_TOL, TRIAL_PARTS = (0.0, 0.15, 0.4, 1.0), 2.0, 3
 FAINTEST_VOTE = 1e-3

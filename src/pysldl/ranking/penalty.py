@@ -11,8 +11,6 @@ from pysldl.backend.label_problems import LabelProblems
 from pysldl.decoding.voting import clearly_better, row_quality
 from pysldl.ranking.candidates import best_labels
 
-__all__ = ["choose_penalty", "some_labels"]
-
 MIDDLE, SMOOTHER, SHARPER = 0.3, 0.1, 1.0
 TRIAL_PRODUCTS = 1e7  # of a weight and a value, in one pass over the rows: what one trial may cost
 
@@ -36,21 +34,9 @@ def choose_penalty(
     fewer labels, classifiers that are too smooth rank well: so the more labels are left out, the more must 0.3 gain
     over 1, up to a standard error.
 
-    Parameters
-    ----------
-    X : csr_array of shape (n_samples, n_features), float32
-    Y : csr_array of shape (n_samples, n_labels)
-    sample : callable
-        From a number of rows to the problems of labels that have about so many together, see :func:`some_labels`,
-        without the held-out rows, and a factor of the weights tried, for having fewer rows than there are.
-    solve : callable
-        From problems and C to weights (n_labels, n_features) and biases (n_labels,).
-    held : ndarray of int
-        The held-out rows.
-    held_labels : ndarray of shape (n_held, n_candidates), int32
-        Their candidates.
-    mixed : callable
-        From linear scores of the candidates to their final scores, in several ways; the best one counts.
+    ``sample`` gives the problems of labels that have about so many rows together (:func:`some_labels`), without the
+    held-out rows, and a factor of the weights tried, for having fewer rows than there are; ``solve`` gives weights and
+    biases of problems for a C; ``mixed`` makes final scores of linear ones, in several ways, of which the best counts.
     """
     chosen, factor = sample(TRIAL_PRODUCTS * X.shape[0] / max(X.nnz, 1))
     is_chosen = np.diff(chosen.indptr) > 0
@@ -73,14 +59,7 @@ def choose_penalty(
 
 
 def some_labels(sizes: NDArray[np.integer], n_rows: float) -> NDArray[np.intp]:
-    """Every n-th label by size, ascending, such that they have about ``n_rows`` rows in all.
-
-    Parameters
-    ----------
-    sizes : ndarray of shape (n_labels,)
-        Rows of every label.
-    n_rows : float
-    """
+    """Every n-th label by its number of rows, ascending, such that they have about ``n_rows`` rows in all."""
     step = max(1, int(np.ceil(sizes.sum() / max(n_rows, 1.0))))
     if step == 1:
         return np.arange(len(sizes))

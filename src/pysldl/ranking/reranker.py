@@ -14,8 +14,6 @@ from pysldl.metrics import inverse_propensity_from_counts
 from pysldl.metrics.ranking import evaluate_rows, hits_of
 from pysldl.ranking.candidates import Candidates, best_labels
 
-__all__ = ["TreeReranker"]
-
 FEATURES = (
     "linear score",
     "vote",
