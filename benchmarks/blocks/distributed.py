@@ -23,10 +23,20 @@ def equality(found: Rows) -> str:
             ", ".join(str(value) for value in sorted({row["workers"] for row in some})),  # type: ignore[type-var]
             ", ".join(str(value) for value in sorted({row["parts"] for row in some})),  # type: ignore[type-var]
             f"{sum(row['same'] in (True, 'True') for row in some)} of {len(some)}",
+            number(min((100 * row["same_top5"] for row in some if row.get("same_top5") is not None), default=None), 1),
         ]
         for (data, n_rows, n_labels, preset), some in groups.items()
     ]
-    header = ["data", "rows", "labels", "preset", "workers", "parts", "same model folder"]
+    header = [
+        "data",
+        "rows",
+        "labels",
+        "preset",
+        "workers",
+        "parts",
+        "same model folder",
+        "rows with the same five best labels, %",
+    ]
     return table(header, rows, left=1)
 
 

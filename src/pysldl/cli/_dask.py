@@ -17,6 +17,7 @@ from pysldl.exceptions import DataError
 
 if TYPE_CHECKING:
     from pysldl._utils.progress import ProgressCallback
+    from pysldl.cli._model import Scored, Scoring
     from pysldl.dask.parts import Parts
     from pysldl.dask.transport import Packed
     from pysldl.datasets.parquet import Part
@@ -201,31 +202,32 @@ def _claim(out: Path, about: dict[str, Any]) -> None:
         raise DataError(f"--out {out}: holds predictions of another model, other data or other settings.")
 
 
-def evaluated_parts(
+def scored_parts(
     client: Any,
     model: Path,
     parts: "Parts",
-    k: int,
+    scoring: "Scoring",
     progress: "ProgressCallback | None",
     scratch: Path | None = None,
-) -> tuple[Any, list[list[str]]]:
-    """The k best labels of all rows, (n_rows, k), and the true ones by name."""
-    import numpy as np
-
+) -> "Scored":
+    """Predictions of all parts held against their labels; only sums come back from the workers."""
     from pysldl.dask.classifier import open_model
     from pysldl.dask.cluster import clear_errors, shared_folder
     from pysldl.dask.workspace import gather
 
-    ask = partial(_ask_part, parts.columns, k)
+    score = partial(_score_part, parts.columns, scoring)
     with shared_folder(client, scratch) as folder, clear_errors(client, "evaluate"):
         opened = client.submit(open_model, str(Path(model).resolve()), folder, pure=False)
-        futures = [client.submit(ask, opened, folder, part, pure=False) for part in parts.parts]
-        found = gather(client, "evaluate", futures, [str(part) for part in parts.parts], progress)
-    return np.concatenate([labels for labels, _ in found]), [row for _, rows in found for row in rows]
+        futures = [client.submit(score, opened, folder, part, pure=False) for part in parts.parts]
+        found: list[Scored] = gather(client, "evaluate", futures, [str(part) for part in parts.parts], progress)
+    return sum(found[1:], start=found[0])
 
 
-def _ask_part(columns: Any, k: int, model: "Packed", token: str, part: "Part") -> tuple[Any, list[list[str]]]:
+def _score_part(columns: Any, scoring: "Scoring", model: "Packed", token: str, part: "Part") -> "Scored":
+    import numpy as np
+
     from pysldl.backend.threads import at_most_threads
+    from pysldl.cli._model import Truth
     from pysldl.dask.transport import unpacked
     from pysldl.dask.workspace import release_when_large
     from pysldl.datasets.parquet import read_part
@@ -233,10 +235,14 @@ def _ask_part(columns: Any, k: int, model: "Packed", token: str, part: "Part") -
 
     classifier = unpacked(token, model)
     rows = read_part(part, columns, n_features=_width(classifier))
+    counts = classifier.label_counts_
     try:
+        names = [] if rows.labels is None else rows_of_names(rows.labels)
+        Y = classifier.encode(names, unseen=scoring.unseen or "error")
         with at_most_threads(1):
-            labels, _ = classifier.predict_topk(rows.X if rows.texts is None else rows.texts, k)
+            X = rows.X if rows.texts is None else rows.texts
+            labels, _ = classifier.predict_topk(X, max(scoring.cutoffs))
     except DataError as error:
         raise DataError(f"{part}: {error}") from error
     release_when_large()
-    return labels.astype("int32"), [] if rows.labels is None else rows_of_names(rows.labels)
+    return scoring.sums(Truth(Y, np.pad(counts, (0, Y.shape[1] - len(counts)))), labels)

@@ -32,6 +32,48 @@ class Truth:
 
 
 @dataclass(frozen=True)
+class Scoring:
+    """How predictions are scored: numbers of labels, labels that the model does not know, and propensities."""
+
+    cutoffs: tuple[int, ...]
+    unseen: Unseen | None
+    propensity: tuple[float, float]
+    n_training_rows: int
+
+    def sums(self, truth: Truth, labels: NDArray[Any]) -> "Scored":
+        """Score the predicted labels of some rows."""
+        from pysldl.metrics import inverse_propensity_from_counts
+        from pysldl.metrics.ranking import metric_sums
+
+        weights = inverse_propensity_from_counts(truth.counts, self.n_training_rows, *self.propensity)
+        never_seen = truth.counts == 0
+        dropped = never_seen if self.unseen == "drop" else None
+        found = metric_sums(truth.Y, labels, weights, ks=self.cutoffs, ignore_labels=dropped)
+        return Scored(len(labels), int(never_seen[truth.Y.indices].sum()), found)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Numbers of rows and of true labels that were never seen, and what was gained and could be, by metric."""
+
+    n_rows: int
+    n_unseen: int
+    sums: dict[str, tuple[float, float]]
+
+    def __add__(self, other: "Scored") -> "Scored":
+        sums = {
+            name: (pair[0] + other.sums[name][0], pair[1] + other.sums[name][1]) for name, pair in self.sums.items()
+        }
+        return Scored(self.n_rows + other.n_rows, self.n_unseen + other.n_unseen, sums)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        from pysldl.metrics.ranking import ratio_of_sums
+
+        return {name: ratio_of_sums(*pair) for name, pair in self.sums.items()}
+
+
+@dataclass(frozen=True)
 class Model:
     """A loaded version of a model, with its manifest."""
 

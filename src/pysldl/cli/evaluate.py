@@ -1,14 +1,13 @@
 """`sldl evaluate`: how good a model is on labeled rows."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pysldl.cli._dask import Cluster
+from pysldl.cli._dask import Cluster, name_of_parts
 from pysldl.cli._input import Data, Features, ModelFolder, Reading, choose_rows, parse_cutoffs, read_data
 from pysldl.cli._output import console, note, percent, print_json, table
 
 if TYPE_CHECKING:
-    from pysldl.cli._model import Model, Truth, Unseen
+    from pysldl.cli._model import Model, Scored, Scoring
 
 USUAL_PROPENSITY = (0.55, 1.5)
 
@@ -50,27 +49,25 @@ def evaluate(
     json : bool
         Print one JSON object; metrics lie between 0 and 1.
     """
-    from pysldl.cli._model import open_model
-    from pysldl.metrics import evaluate as score
-    from pysldl.metrics import inverse_propensity_from_counts
+    from pysldl.cli._model import Scoring, open_model
 
     cutoffs = parse_cutoffs(ks)
     opened = open_model(model)
     if cluster is not None and cluster.dask is not None:
-        name, part = Path(data).stem.strip("*") or Path(data).parent.name, "all"
-        labels, truth = _ask_on_dask(opened, data, max(cutoffs), unseen, reading, cluster)
+        name, part = name_of_parts(data), "all"
     else:
         dataset = read_data(data, reading, n_features=opened.classifier.n_features_in_)
         rows, part = choose_rows(dataset, split, usual="test")
-        name, truth = dataset.name, opened.truth_of(rows, unseen)
-        labels, _ = opened.classifier.predict_topk(opened.rows_of(rows, features), max(cutoffs))
+        name = dataset.name
     usual_a, usual_b = _usual_propensity(name)
     a = usual_a if propensity_a is None else propensity_a
     b = usual_b if propensity_b is None else propensity_b
-    weights = inverse_propensity_from_counts(truth.counts, opened.n_training_rows, a, b)
-    never_seen = truth.counts == 0
-    dropped = never_seen if unseen == "drop" else None
-    metrics = score(truth.Y, labels, weights, ks=cutoffs, ignore_labels=dropped)
+    scoring = Scoring(cutoffs, unseen, (a, b), opened.n_training_rows)
+    if cluster is not None and cluster.dask is not None:
+        scored = _scored_on_dask(opened, data, scoring, reading, cluster)
+    else:
+        labels, _ = opened.classifier.predict_topk(opened.rows_of(rows, features), max(cutoffs))
+        scored = scoring.sums(opened.truth_of(rows, unseen), labels)
 
     trained_on = opened.was_fitted_on(name, part)
     if trained_on:
@@ -79,12 +76,12 @@ def evaluate(
         "model": str(model),
         "data": name,
         "split": part,
-        "n_samples": len(labels),
+        "n_samples": scored.n_rows,
         "training_rows": trained_on,
         "unseen": unseen or "keep",
-        "n_true_labels_unseen_in_training": int(never_seen[truth.Y.indices].sum()),
+        "n_true_labels_unseen_in_training": scored.n_unseen,
         "propensity": {"A": a, "B": b},
-        "metrics": metrics,
+        "metrics": scored.metrics,
     }
     if json:
         print_json(result)
@@ -92,22 +89,16 @@ def evaluate(
         _print(result, cutoffs)
 
 
-def _ask_on_dask(
-    opened: "Model", data: str, k: int, unseen: "Unseen | None", reading: Reading | None, cluster: Cluster
-) -> "tuple[Any, Truth]":
-    """The k best labels of all rows of files, and the true ones, both found by the workers part by part."""
-    import numpy as np
-
+def _scored_on_dask(
+    opened: "Model", data: str, scoring: "Scoring", reading: Reading | None, cluster: Cluster
+) -> "Scored":
+    """Predictions of all rows of files, made and scored by the workers part by part."""
     from pysldl._utils.progress import stage_bars
-    from pysldl.cli._dask import evaluated_parts, open_parts
-    from pysldl.cli._model import Truth
+    from pysldl.cli._dask import open_parts, scored_parts
 
     parts = open_parts(data, reading)
     with cluster.client() as client, stage_bars() as bars:
-        labels, names = evaluated_parts(client, opened.path, parts, k, bars, cluster.scratch)
-    Y = opened.classifier.encode(names, unseen=unseen or "error")
-    counts = opened.classifier.label_counts_
-    return labels, Truth(Y, np.pad(counts, (0, Y.shape[1] - len(counts))))
+        return scored_parts(client, opened.path, parts, scoring, bars, cluster.scratch)
 
 
 def _print(result: dict[str, Any], cutoffs: tuple[int, ...]) -> None:

@@ -82,6 +82,30 @@ def evaluate(
     >>> evaluate(Y_true, labels, ks=(1, 2), metrics=("P", "R"))
     {'P@1': 0.5, 'P@2': 0.5, 'R@1': 0.25, 'R@2': 0.75}
     """
+    sums = metric_sums(Y_true, predictions, inv_propensity, ks, metrics, ignore_labels)
+    return {name: ratio_of_sums(*pair) for name, pair in sums.items()}
+
+
+def metric_sums(
+    Y_true: Any,
+    predictions: Any,
+    inv_propensity: ArrayLike | None = None,
+    ks: Sequence[int] = (1, 3, 5),
+    metrics: Sequence[str] | None = None,
+    ignore_labels: ArrayLike | None = None,
+) -> dict[str, tuple[float, float]]:
+    """What :func:`evaluate` divides: sums over rows, which can be added up over blocks of them.
+
+    Parameters
+    ----------
+    Y_true, predictions, inv_propensity, ks, metrics, ignore_labels
+        As in :func:`evaluate`.
+
+    Returns
+    -------
+    dict of str to tuple
+        The sum that was gained, and the one that could be.
+    """
     names = _metric_names(metrics, inv_propensity is not None)
     if not len(ks):
         raise DataError("ks is empty: name at least one k.")
@@ -93,8 +117,12 @@ def evaluate(
         truth = _without_labels(truth, ignore_labels)
     weights = None if inv_propensity is None else _label_weights(inv_propensity, truth.shape[1])
     ranking = _compare(truth, _predicted_labels(predictions, truth.shape, max(ks)), weights)
-    # A perfect ranking may exceed 1 by the rounding of its sums.
-    return {f"{name}@{k}": min(float(_METRICS[name](ranking, k)), 1.0) for name in names for k in ks}
+    return {f"{name}@{k}": _METRICS[name](ranking, k) for name in names for k in ks}
+
+
+def ratio_of_sums(gained: float, attainable: float) -> float:
+    """A metric from its :func:`metric_sums`; a perfect ranking may exceed 1 by the rounding of its sums."""
+    return min(float(gained / attainable), 1.0) if attainable > 0 else 0.0
 
 
 def evaluate_rows(
@@ -345,13 +373,16 @@ def _label_weights(inv_propensity: ArrayLike, n_labels: int) -> NDArray[np.float
     return weights
 
 
-# The formulas at the top of this file.
-_METRICS: dict[str, Callable[[_Ranking, int], Any]] = {
-    "P": lambda r, k: r.hits[:, :k].mean(),
-    "nDCG": lambda r, k: _discounted(r.hits, r.n_true, k).mean(),
-    "R": lambda r, k: (r.hits[:, :k].sum(axis=1) / np.maximum(r.n_true, 1)).mean(),
-    "PSP": lambda r, k: _ratio(r.hit_weights[:, :k], r.ideal_weights[:, :k]),
-    "PSnDCG": lambda r, k: _ratio(_discounted(r.hit_weights, r.n_true, k), _discounted(r.ideal_weights, r.n_true, k)),
+# The formulas at the top of this file: what is gained, and by what it is divided.
+_METRICS: dict[str, Callable[[_Ranking, int], tuple[float, float]]] = {
+    "P": lambda r, k: (r.hits[:, :k].sum(), r.hits[:, :k].size),
+    "nDCG": lambda r, k: (_discounted(r.hits, r.n_true, k).sum(), len(r.n_true)),
+    "R": lambda r, k: ((r.hits[:, :k].sum(axis=1) / np.maximum(r.n_true, 1)).sum(), len(r.n_true)),
+    "PSP": lambda r, k: (r.hit_weights[:, :k].sum(), r.ideal_weights[:, :k].sum()),
+    "PSnDCG": lambda r, k: (
+        _discounted(r.hit_weights, r.n_true, k).sum(),
+        _discounted(r.ideal_weights, r.n_true, k).sum(),
+    ),
 }
 _PROPENSITY_SCORED = frozenset({"PSP", "PSnDCG"})
 
@@ -361,10 +392,6 @@ def _discounted(gains: NDArray[Any], n_true: NDArray[np.int64], k: int) -> NDArr
     discount = 1.0 / np.log2(np.arange(2, k + 2))
     ideal = np.cumsum(discount)[np.clip(n_true, 1, k) - 1]
     return (gains[:, :k] @ discount) / ideal
-
-
-def _ratio(gains: NDArray[np.float64], attainable: NDArray[np.float64]) -> float:
-    return float(gains.sum() / attainable.sum()) if attainable.sum() > 0 else 0.0
 
 
 def _shares(gains: NDArray[np.float64], attainable: NDArray[np.float64]) -> NDArray[np.float64]:
