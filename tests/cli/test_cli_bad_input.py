@@ -142,7 +142,7 @@ def test_features_in_another_order(refused, model, broken, world):
     assert "feature 0" in refused("predict", model, broken(feature_names=names))
 
 
-def test_disk_full_while_saving(files, tmp_path):
+def test_disk_full_while_saving(files, tmp_path, tmp_path_factory):
     """A real write that fails: files may not grow beyond a few thousand bytes."""
 
     def small_files_only():
@@ -150,6 +150,8 @@ def test_disk_full_while_saving(files, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
     command = [sys.executable, "-m", "pysldl.cli", "fit", str(files["npz"]), "--model", "model", *QUICK]
+    # Compiled loops are stored in files, too: those of this command must be there before.
+    subprocess.run(command, cwd=tmp_path_factory.mktemp("before"), check=True, capture_output=True)
     done = subprocess.run(command, cwd=tmp_path, preexec_fn=small_files_only, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     assert "cannot be written" in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
