@@ -32,7 +32,7 @@ def choose_penalty(
     much to be trained several times, every second, third, ... label stands for all, in the order of their rows; the
     trials then cost the same however large the data are. A smaller weight must gain more than a standard error. Among
     fewer labels, classifiers that are too smooth rank well: so the more labels are left out, the more must 0.3 gain
-    over 1, up to a standard error.
+    over 1, up to two standard errors.
 
     ``sample`` gives the problems of labels that have about so many rows together (:func:`some_labels`), without the
     held-out rows, and a factor of the weights tried, for having fewer rows than there are; ``solve`` gives weights and
@@ -55,7 +55,7 @@ def choose_penalty(
     if clearly_better(quality_of(SMOOTHER), of_middle):
         return SMOOTHER
     left_out = max(1 - is_chosen.sum() / max(len(np.unique(Y.indices)), 1), 0.0)
-    return SHARPER if clearly_better(quality_of(SHARPER), of_middle, -left_out) else MIDDLE
+    return SHARPER if clearly_better(quality_of(SHARPER), of_middle, -2 * left_out) else MIDDLE
 
 
 def some_labels(sizes: NDArray[np.integer], n_rows: float) -> NDArray[np.intp]:
