@@ -43,14 +43,3 @@ def concatenate_found(found: list[tuple[Tensor, Tensor]], k: int) -> Found:
         np.concatenate([columns.cpu().numpy() for columns, _ in found]),
         np.concatenate([values.cpu().numpy() for _, values in found]),
     )
-
-
-def pad_found(found: Found, k: int) -> Found:
-    """Columns padded to k; -1 and 0 where the value is not above 0."""
-    columns, values = found
-    none = values <= 0
-    missing = ((0, 0), (0, k - values.shape[1]))
-    return (
-        np.pad(np.where(none, np.int32(-1), columns), missing, constant_values=-1),
-        np.pad(np.where(none, np.float32(0.0), values), missing),
-    )
