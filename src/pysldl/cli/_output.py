@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -42,7 +43,10 @@ def print_result(result: Mapping[str, Any], as_json: bool, shown: Mapping[str, A
 
 def table(title: str, *columns: str, numbers: tuple[str, ...] = ()) -> Table:
     """An empty table; the columns named in ``numbers`` are set to the right."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="")
+    # Without lines between columns ten of them fit into the 80 characters of a small terminal.
+    made = Table(
+        title=title, title_justify="left", title_style="bold", header_style="", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for column in columns:
         made.add_column(column, justify="right" if column in numbers else "left")
     return made
