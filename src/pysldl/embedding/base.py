@@ -186,8 +186,10 @@ class TrainedLabelEmbedding(LabelEmbedding):
         raise NotImplementedError
 
     def _keep(self, Y: sparse.csr_array, result: DescentResult) -> None:
-        """Take the end of a descent for the fitted state."""
-        raise NotImplementedError
+        """Take the end of a descent for the fitted state; labels that do not occur lie at zero."""
+        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
+        self.components_[seen_labels(Y)] = result.parameters[0]
+        self.losses_, self.converged_ = result.losses, result.converged
 
     def _place(self, Y: sparse.csr_array, progress: ProgressCallback | None, memory_limit: int | str | None) -> None:
         result = self._descend(Y, progress, memory_limit)

@@ -160,15 +160,12 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         return kl_divergence(self.components_[rows], self.log_variances_[rows])
 
     def _keep(self, Y: sparse.csr_array, result: DescentResult) -> None:
-        seen = seen_labels(Y)
-        mu, log_var = result.parameters
+        super()._keep(Y, result)
+        log_var = result.parameters[1]
         if self.objective == "official":
             log_var = exact.log(np.maximum(log_var, SMALLEST_VARIANCE))
-        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
         self.log_variances_ = np.zeros_like(self.components_)
-        self.components_[seen] = mu
-        self.log_variances_[seen] = log_var
-        self.losses_, self.converged_ = result.losses, result.converged
+        self.log_variances_[seen_labels(Y)] = log_var
 
     def _descend(
         self,

@@ -81,11 +81,6 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
             + walk_memory(n_labels, self.n_walk_labels, assumed_pairs(n_labels, n_pairs))
         )
 
-    def _keep(self, Y: sparse.csr_array, result: DescentResult) -> None:
-        self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
-        self.components_[seen_labels(Y)] = result.parameters[0]
-        self.losses_, self.converged_ = result.losses, result.converged
-
     def _descend(
         self,
         Y: sparse.csr_array,
