@@ -17,6 +17,7 @@ from pysldl.exceptions import ClusterError, MemoryLimitError, MissingDependencyE
 LEFT_TO_THE_CLIENT = 0.2  # of the memory of the machine, when a local cluster is sized
 SECONDS_TO_CONNECT = 20
 SECONDS_BETWEEN_LOOKS, SECONDS_WITHOUT_WORKERS = 5, 300
+SECONDS_FOR_CANCELLED = 10
 FREED_BYTES_KEPT = 1 << 26  # by a worker, for the next arrays
 MOST_DEATHS = 10  # of workers at one task, after which it is the task's fault
 
@@ -188,15 +189,10 @@ def clear_errors(client: Any, stage: str) -> Iterator[None]:
 
 
 @contextmanager
-def watching_workers(client: Any, futures: list[Any]) -> Iterator[threading.Event]:
-    """Cancel futures when the cluster has had no worker for minutes: Dask itself would wait for ever.
+def watching_workers(client: Any, stage: str, futures: list[Any]) -> Iterator[None]:
+    """Cancel futures when the cluster has had no worker for minutes, and say so: Dask itself would wait for ever.
 
     A worker that is killed while it starts is not started again by Dask.
-
-    Yields
-    ------
-    threading.Event
-        Set when that has happened.
     """
     over, lost = threading.Event(), threading.Event()
 
@@ -214,9 +210,24 @@ def watching_workers(client: Any, futures: list[Any]) -> Iterator[threading.Even
     watcher = threading.Thread(target=watch, name="pysldl-workers", daemon=True)
     watcher.start()
     try:
-        yield lost
+        yield
+    except ClusterError as error:
+        if lost.is_set():  # else a cancelled future looks like a lost connection
+            raise ClusterError(f"{stage}: all workers of the Dask cluster were lost, and none came back.") from error
+        raise
     finally:
         over.set()
+
+
+def wait_for_cancelled(client: Any) -> None:
+    """Wait a few seconds for cancelled tasks that workers have begun, so that none writes a file any more."""
+    until = time.monotonic() + SECONDS_FOR_CANCELLED
+    while time.monotonic() < until and any(client.run(_count_tasks, on_error="ignore").values()):
+        time.sleep(0.05)
+
+
+def _count_tasks(dask_worker: Any) -> int:
+    return len(dask_worker.state.executing)
 
 
 def run_everywhere(client: Any, function: Any, *arguments: Any) -> dict[str, Any]:

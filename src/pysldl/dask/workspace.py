@@ -13,9 +13,9 @@ from pysldl._utils.memory import available_memory
 from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.threads import at_most_threads
 from pysldl.backend.workspace import Workspace
-from pysldl.dask.cluster import clear_errors, n_workers, watching_workers
+from pysldl.dask.cluster import clear_errors, n_workers, wait_for_cancelled, watching_workers
 from pysldl.dask.transport import Packed, forget_maps, new_array, pack, release_pages, unpack, unpacked
-from pysldl.exceptions import ClusterError
+from pysldl.exceptions import DataError
 
 SHARDS_PER_WORKER = 4
 MOST_RESIDENT = 0.3  # of a worker's budget, before it gives mapped pages back
@@ -87,10 +87,8 @@ def gather(
 
     name_of = {future.key: name for future, name in zip(futures, names, strict=True)}
     try:
-        with watching_workers(client, futures) as lost:
+        with watching_workers(client, stage, futures):
             for done, future in enumerate(as_completed(futures, loop=client.loop), start=1):
-                if lost.is_set():
-                    raise ClusterError(f"{stage}: all workers of the Dask cluster were lost, and none came back.")
                 if future.status != "finished":
                     with clear_errors(client, f"{stage}, {name_of[future.key]}"):
                         future.result()
@@ -98,9 +96,11 @@ def gather(
                     progress(Progress(stage, done, len(futures)))
             with clear_errors(client, stage):
                 found: list[Any] = client.gather(futures) if results else []
-    except BaseException:
+    except BaseException as error:
         with suppress(Exception):  # where the cluster is gone, there is nothing to cancel
             client.cancel(futures, force=True)
+            if isinstance(error, DataError):
+                wait_for_cancelled(client)
         raise
     return found
 
