@@ -136,10 +136,10 @@ class World:
         return 0
 
     def _feedback(self) -> None:
-        from pysldl.serve.feedback import Teacher
+        from pysldl.serve.feedback import FeedbackStore
         from pysldl.serve.schemas import FeedbackRequest
 
-        Teacher(self._notes).save(FeedbackRequest("w2 w3", ["label 2"], []))
+        FeedbackStore(self._notes).save(FeedbackRequest("w2 w3", ["label 2"], []))
 
     def _reproduce(self) -> int:
         words = ["--methods", "prior", "--folds", "2", "--jobs", "1", "--metrics", "P@1", "--json"]

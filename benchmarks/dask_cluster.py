@@ -27,6 +27,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ from scipy import sparse
 
 from data import open_dataset
 from pysldl import make_sldl
+from pysldl._utils.progress import Progress
+from pysldl.backend.workspace import row_parts
 from pysldl.cli._dask import predict_parts
 from pysldl.dask import DaskSLDLClassifier, connect, read_parts
 from pysldl.dask.cluster import run_everywhere
@@ -243,27 +246,35 @@ def write_zipf_parts(folder: Path, n_rows: int, n_labels: int, n_features: int, 
     other terms are drawn for all rows alike.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for number, start in enumerate(range(0, n_rows, rows_per_part)):
-        target = folder / f"{number:05d}.parquet"
-        if target.exists():
-            continue
-        rng = np.random.default_rng(number)
-        size = min(rows_per_part, n_rows - start)
-        in_turn = (np.arange(start, start + size) % n_labels)[:, None]
-        labels = np.hstack([zipf(rng, n_labels, (size, 2)), in_turn])
-        common = zipf(rng, n_features, (size, 24))
-        own = (labels[:, :, None] * 7919 + rng.integers(0, 12, (size, 3, 6)) * 104729) % n_features
-        terms = np.hstack([common, own.reshape(size, -1)])
-        indptr = np.arange(0, terms.size + 1, terms.shape[1])
-        X = sparse.csr_array((np.ones(terms.size, np.float32), terms.ravel(), indptr), shape=(size, n_features))
-        X.sum_duplicates()
-        used, columns = np.unique(labels, return_inverse=True)
-        Y = sparse.csr_array(
-            (np.ones(labels.size), columns.ravel(), np.arange(0, labels.size + 1, 3)), shape=(size, len(used))
-        )
-        Y.sum_duplicates()
-        Y.data[:] = 1
-        write_parquet(Dataset("zipf", X, Y, [f"L{label:07d}" for label in used]), target)
+    with ProcessPoolExecutor() as writers:
+        parts = [
+            writers.submit(write_zipf_part, folder / f"{number:05d}.parquet", number, some, n_labels, n_features)
+            for number, some in enumerate(row_parts(n_rows, rows_per_part))
+        ]
+    for part in parts:
+        part.result()
+
+
+def write_zipf_part(target: Path, number: int, part: slice, n_labels: int, n_features: int) -> None:
+    """Write the rows of a part, unless they are there."""
+    if target.exists():
+        return
+    rng = np.random.default_rng(number)
+    size = part.stop - part.start
+    in_turn = (np.arange(part.start, part.stop) % n_labels)[:, None]
+    labels = np.hstack([zipf(rng, n_labels, (size, 2)), in_turn])
+    common = zipf(rng, n_features, (size, 24))
+    own = (labels[:, :, None] * 7919 + rng.integers(0, 12, (size, 3, 6)) * 104729) % n_features
+    terms = np.hstack([common, own.reshape(size, -1)])
+    indptr = np.arange(0, terms.size + 1, terms.shape[1])
+    X = sparse.csr_array((np.ones(terms.size, np.float32), terms.ravel(), indptr), shape=(size, n_features))
+    X.sum_duplicates()
+    used, columns = np.unique(labels, return_inverse=True)
+    indptr = np.arange(0, labels.size + 1, labels.shape[1])
+    Y = sparse.csr_array((np.ones(labels.size), columns.ravel(), indptr), shape=(size, len(used)))
+    Y.sum_duplicates()
+    Y.data[:] = 1
+    write_parquet(Dataset("zipf", X, Y, [f"L{label:07d}" for label in used]), target)
 
 
 def zipf(rng: np.random.Generator, n: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -354,9 +365,10 @@ def peaks_of(name: str, work: dict[str, Any]) -> dict[str, Any]:
 
 def scaling(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Seconds of a fit and of a prediction of generated parts by the number of workers, and of whose processors."""
-    with tempfile.TemporaryDirectory() as folder:
+    with nullcontext(args.folder) if args.folder is not None else tempfile.TemporaryDirectory() as folder:
         write_zipf_parts(Path(folder, "parts"), args.rows, args.labels, args.features, args.rows_per_part)
         parts = read_parts(Path(folder, "parts"))
+        asked = parts_of_rows(parts, args.predicted or args.rows)
         for workers in args.workers:
             with connect("local", workers=workers) as client:
                 for preset in args.presets:
@@ -365,16 +377,44 @@ def scaling(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
                         continue
                     some = Parts(parts.parts[: 2 * workers], parts.columns)
                     DaskSLDLClassifier(make_sldl(preset), client).fit(some)  # workers import, and load compiled code
-                    started, before = time.perf_counter(), processor_seconds(client)
-                    far = DaskSLDLClassifier(make_sldl(preset), client).fit(parts)
+                    started, before, clock = time.perf_counter(), processor_seconds(client), stage_clock()
+                    far = DaskSLDLClassifier(make_sldl(preset, progress=clock[0]), client).fit(parts)
+                    print(clock[1](), file=sys.stderr, flush=True)
                     told["fit_s"], after = round(time.perf_counter() - started, 1), processor_seconds(client)
                     told["fit_client_cpu_s"], told["fit_workers_cpu_s"] = (
                         round(b - a, 1) for a, b in zip(before, after, strict=True)
                     )
+                    yield told
                     started = time.perf_counter()
-                    out = Path(folder, f"{preset}-{workers}")
-                    predict_parts(client, Path(far.model_folder_), parts, out, PREDICTION, None)
-                    yield told | {"predict_s": round(time.perf_counter() - started, 1)}
+                    with tempfile.TemporaryDirectory() as out:
+                        predict_parts(client, Path(far.model_folder_), asked, Path(out, "out"), PREDICTION, None)
+                    told["predicted"], told["predict_s"] = asked.n_rows, round(time.perf_counter() - started, 1)
+                    yield told
+
+
+def stage_clock() -> tuple[Callable[[Progress], None], Callable[[], str]]:
+    """A callback for a fit, and what it heard: when the first and the last task of each stage ended, in seconds.
+
+    They are functions, for those are not copied with the estimator.
+    """
+    started, stages = time.perf_counter(), []
+
+    def note(progress: Progress) -> None:
+        now = time.perf_counter() - started
+        first = stages.pop()[2] if progress.step > 1 and stages else now
+        stages.append((progress.stage, progress.total, first, now))
+
+    def heard() -> str:
+        lines = [f"{stage:12} {n_tasks:5} tasks, ended {a:7.2f} to {b:7.2f}" for stage, n_tasks, a, b in stages]
+        return "\n".join([*lines, f"in all {time.perf_counter() - started:.2f}"])
+
+    return note, heard
+
+
+def parts_of_rows(parts: Parts, n_rows: int) -> Parts:
+    """As many of the first parts as have so many rows."""
+    n_parts = int(np.searchsorted(np.cumsum([part.n_rows for part in parts.parts]), n_rows)) + 1
+    return Parts(parts.parts[:n_parts], parts.columns, parts.n_features)
 
 
 def is_recorded(args: argparse.Namespace, key: tuple[Any, ...]) -> bool:
@@ -406,12 +446,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command.add_argument("--labels", type=int, default=1_000_000 if name == "memory" else 20_000)
             command.add_argument("--features", type=int, default=500_000)
             command.add_argument("--rows-per-part", type=int, default=50_000 if name == "memory" else 5_000)
+            command.add_argument("--folder", type=Path, help="where parts and results are kept, for another run")
         else:
             command.add_argument("--data", nargs="+", default=["eurlex57k", "tibkat", "eurlex-text"])
             command.add_argument("--rows", type=int, help="only the first rows of each set")
-    memory_options = commands.choices["memory"]
-    memory_options.add_argument("--worker-memory", default="1.5 GB")
-    memory_options.add_argument("--folder", type=Path, help="where parts and results are kept, for another run")
+    commands.choices["memory"].add_argument("--worker-memory", default="1.5 GB")
+    commands.choices["scaling"].add_argument("--predicted", type=int, help="predict only about so many rows")
     for name, workers in (("equality", [1, 2, 4]), ("scaling", [1, 2, 4, 8, 16])):
         commands.choices[name].add_argument("--workers", type=int, nargs="+", default=workers)
         commands.choices[name].add_argument("--resume", action="store_true", help="leave out what is recorded")

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from measuring import Clock
+from pysldl.estimator.size_dispatch import SizeDispatch
 
 __all__ = ["stages_watched"]
 
@@ -21,10 +22,12 @@ def stages_watched(clock: Clock, classifier: Any) -> Iterator[None]:
     are watched.
     """
     with ExitStack() as watched:
-        for name, stage in classifier.get_params(deep=False).items():
-            if hasattr(stage, "fit"):
-                for method, function in _methods(type(stage)):
-                    watched.enter_context(patch.object(type(stage), method, _charged(clock, name, function)))
+        for name, given in classifier.get_params(deep=False).items():
+            # Of a stage that depends on the size, both forms: they may be of one class.
+            forms = (given.small, given.large) if isinstance(given, SizeDispatch) else (given,)
+            for stage in {type(form) for form in forms if hasattr(form, "fit")}:
+                for method, function in _methods(stage):
+                    watched.enter_context(patch.object(stage, method, _charged(clock, name, function)))
         yield
 
 

@@ -108,10 +108,12 @@ def scaling(found: Rows) -> str:
             str(row["workers"]),
             number(row["fit_s"], 1),
             number(alone[row["preset"], row["rows"]] / row["fit_s"], 1),
-            *(number(row[key], 1) for key in ("fit_client_cpu_s", "fit_workers_cpu_s", "predict_s")),
+            *(number(row[key], 1) for key in ("fit_client_cpu_s", "fit_workers_cpu_s")),
+            f"{row.get('predicted') or row['rows']:,}",
+            number(row["predict_s"], 1),
         ]
         for row in found.rows
         if (row["preset"], row["rows"]) in alone
     ]
     header = ["preset", "rows", "labels", "workers", "fit s", "times faster", "client, processor s"]
-    return table([*header, "workers, processor s", "predict s"], rows, left=1)
+    return table([*header, "workers, processor s", "rows predicted", "s"], rows, left=1)

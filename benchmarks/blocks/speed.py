@@ -1,6 +1,8 @@
 """Blocks about time and memory: the authors' way, peers, scaling, a GPU, updates and the service."""
 
-from statistics import median
+from collections.abc import Iterable, Mapping
+from math import log
+from statistics import linear_regression, mean, median, stdev
 from typing import Any
 
 from blocks.evidence import Evidence, Rows, from_record
@@ -10,8 +12,11 @@ AUTHORS = "authors' way"
 LIKE_FOR_LIKE = 'make_sldl("official")'
 PEERS = ("omikuji", "napkinxc", "pecos")
 PEER_METRICS = ("P@1", "P@3", "P@5", "nDCG@5", "PSP@1", "PSP@5")
+WORKED = {"train_cpu_s": "train s", "predict_cpu_s": "predict s", "peak_mb": "peak MiB", "model_mb": "model MiB"}
 COSTS = {"train_s": "train s", "predict_s": "predict s", "peak_mb": "peak MiB", "model_mb": "model MiB"}
 PRESETS = ("fast", "accurate", "latent")
+Medians = dict[tuple[str, str], dict[str, float]]  # of figures by name, by data set and system
+
 NOTHING_RAN = 2e-4  # seconds: to ask a stage that is not used is no work
 
 
@@ -69,14 +74,14 @@ def authors_sentence(evidence: Evidence) -> str:
     )
 
 
-def _peer_medians(evidence: Evidence) -> tuple[dict[tuple[str, str], dict[str, float]], int]:
+def _peer_medians(record: Rows, costs: Iterable[str] = COSTS) -> tuple[Medians, int]:
     """Medians over the runs by data set and system, and the largest number of runs."""
     grouped: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in evidence.rows("peers").rows:
+    for row in record.rows:
         if not row.get("error"):
             grouped.setdefault((row["dataset"], row["system"]), []).append(row)
     medians = {
-        key: {name: median(run[name] for run in runs) for name in (*PEER_METRICS, *COSTS)}
+        key: {name: median(run[name] for run in runs) for name in (*PEER_METRICS, *costs)}
         for key, runs in grouped.items()
     }
     return medians, max((len(runs) for runs in grouped.values()), default=0)
@@ -84,43 +89,101 @@ def _peer_medians(evidence: Evidence) -> tuple[dict[tuple[str, str], dict[str, f
 
 def peers(evidence: Evidence) -> str:
     """Accuracy and costs of all systems on the standard splits."""
-    found, runs = _peer_medians(evidence)
+    found, runs = _peer_medians(evidence.rows("peers"))
     if not found:
         return NOT_RECORDED
-    rows = [
-        [
-            dataset,
-            f"`{system}`" if system in ("accurate", "fast") else system,
-            *(number(values[metric], 2) for metric in PEER_METRICS),
-            *(number(values[cost], 0 if cost == "peak_mb" else 1) for cost in COSTS),
-        ]
-        for (dataset, system), values in found.items()
-    ]
-    header = ["set", "system", *PEER_METRICS, *COSTS.values()]
     how = f"Medians of up to {runs} runs in turns. " if runs > 1 else ""
     return (
-        f"{table(header, rows, left=2)}\n\n{how}`accurate` and `fast` contain **no trained label embedding**: "
+        f"{_system_table(found, COSTS)}\n\n{how}`accurate` and `fast` contain **no trained label embedding**: "
         "candidates are the labels of rows that are near by features, with few features also those of a linear "
         "read-out, with few rows times labels all. What the embedding does is shown by the rows "
         f'"random codes" and "trained Gaussians".\n\n{evidence.rows("peers").source}'
     )
 
 
-def peer_ratios(evidence: Evidence) -> str:
-    """``accurate`` beside the best of the three peers, a row for each data set."""
-    found, _ = _peer_medians(evidence)
-    rows = []
+def _system_table(found: Medians, costs: Mapping[str, str]) -> str:
+    rows = [
+        [
+            dataset,
+            f"`{system}`" if system in ("accurate", "fast") else system,
+            *(number(values[metric], 2) for metric in PEER_METRICS),
+            *(number(values[cost], 0 if cost == "peak_mb" else 1) for cost in costs),
+        ]
+        for (dataset, system), values in found.items()
+    ]
+    return table(["set", "system", *PEER_METRICS, *costs.values()], rows, left=2)
+
+
+def further_sets(evidence: Evidence) -> str:
+    """What :func:`peers` shows, on sets that nothing was chosen on before a first look; and that look."""
+    record, first = evidence.rows("further_sets"), evidence.rows("further_sets_first")
+    if not record or not first:
+        return NOT_RECORDED
+    found, before = (_peer_medians(rows, WORKED)[0] for rows in (record, first))
+    leads, first_leads = _leads(found), _leads(before)
+    rows = [
+        [
+            dataset,
+            *(
+                text
+                for gains in (first_leads[dataset], leads[dataset])
+                for text in (_ahead(gains), *(number(gains[metric], 1, signed=True) for metric in PEER_METRICS))
+            ),
+        ]
+        for dataset in leads
+    ]
+    header = ["set", "ahead at first", *PEER_METRICS, "ahead now", *PEER_METRICS]
+    return (
+        f"Lead of `accurate` over the best peer on each metric, at the first look and now:\n\n{table(header, rows)}\n\n"
+        f"{_system_table(found, WORKED)}\n\nTimes are processor seconds of two threads, since others used the machine "
+        f"as well.\n\n{record.source}"
+    )
+
+
+@from_record("further_sets_made")
+def further_sets_made(found: Rows) -> str:
+    """Sizes of the further sets, and the packages they are made from."""
+    rows = [
+        [
+            r["dataset"],
+            f"{r['rows']:,}",
+            f"{r['labels']:,}",
+            number(r["labels_per_row"], 1),
+            r["what"],
+            r["package"],
+        ]
+        for r in found.rows
+    ]
+    return table(["set", "rows", "labels", "labels a row", "what it is", "package"], rows)
+
+
+def _leads(found: Medians) -> dict[str, dict[str, float]]:
+    """By how much ``accurate`` is ahead of the best peer on each metric, by data set."""
+    leads = {}
     for dataset in dict.fromkeys(dataset for dataset, _ in found):
         theirs = [found[dataset, peer] for peer in PEERS if (dataset, peer) in found]
-        if (dataset, "accurate") not in found or not theirs:
-            continue
+        if (dataset, "accurate") in found and theirs:
+            ours = found[dataset, "accurate"]
+            leads[dataset] = {metric: ours[metric] - max(one[metric] for one in theirs) for metric in PEER_METRICS}
+    return leads
+
+
+def _ahead(gains: dict[str, float]) -> str:
+    return f"{sum(gain > 0 for gain in gains.values())} of {len(gains)}"
+
+
+def peer_ratios(evidence: Evidence) -> str:
+    """``accurate`` beside the best of the three peers, a row for each data set."""
+    found, _ = _peer_medians(evidence.rows("peers"))
+    rows = []
+    for dataset, gains in _leads(found).items():
+        theirs = [found[dataset, peer] for peer in PEERS if (dataset, peer) in found]
         ours = found[dataset, "accurate"]
-        gains = {metric: ours[metric] - max(one[metric] for one in theirs) for metric in PEER_METRICS}
         least = min(gains, key=gains.__getitem__)
         rows.append(
             [
                 dataset,
-                f"{sum(gain > 0 for gain in gains.values())} of {len(gains)}",
+                _ahead(gains),
                 f"{number(ours['P@1'], 1)} ({number(gains['P@1'], 1, signed=True)})",
                 f"{number(ours['PSP@5'], 1)} ({number(gains['PSP@5'], 1, signed=True)})",
                 f"{number(gains[least], 1, signed=True)} ({least})",
@@ -130,6 +193,52 @@ def peer_ratios(evidence: Evidence) -> str:
     header = ["set", "ahead on", "P@1 (lead)", "PSP@5 (lead)", "smallest lead"]
     costs = ("training time", "prediction time", "peak memory", "model size")
     return table([*header, *costs], rows) if rows else NOT_RECORDED
+
+
+def peer_folds(evidence: Evidence) -> str:
+    """Mean lead of ``accurate`` over the peer that is best in the mean, with its standard error over the folds."""
+    found = evidence.rows("peer_folds")
+    rows = []
+    for dataset in dict.fromkeys(row["dataset"] for row in found.rows):
+        of = {s: {r["fold"]: r for r in found.where(dataset=dataset, system=s)} for s in (*PEERS, "accurate")}
+        folds = [fold for fold, row in of["accurate"].items() if not row.get("error")]
+        cells = []
+        for metric in PEER_METRICS:
+            theirs = [
+                [of[peer][fold][metric] for fold in folds]
+                for peer in PEERS
+                if all(fold in of[peer] and not of[peer][fold].get("error") for fold in folds)
+            ]
+            best = max(theirs, key=mean)
+            gains = [of["accurate"][fold][metric] - value for fold, value in zip(folds, best, strict=True)]
+            error = stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else 0.0
+            cells.append((mean(gains), f"{number(mean(gains), 1, signed=True)} ± {number(error, 1)}"))
+        ahead = f"{sum(gain > 0 for gain, _ in cells)} of {len(cells)}"
+        rows.append([dataset, str(len(folds)), ahead, *(text for _, text in cells)])
+    if not rows:
+        return NOT_RECORDED
+    return f"{table(['set', 'folds', 'ahead on', *PEER_METRICS], rows)}\n\n{found.source}"
+
+
+@from_record("rows")
+def cost_of_rows(found: Rows) -> str:
+    """Processor seconds of training with the fewest and the most rows, and the exponent."""
+    rows = []
+    for dataset, system in dict.fromkeys((row["dataset"], row["system"]) for row in found.rows):
+        runs = sorted(found.where(dataset=dataset, system=system), key=lambda row: row["rows"])
+        seconds = [run["train_processor_s"] for run in runs]
+        slope = linear_regression([log(run["rows"]) for run in runs], [log(spent) for spent in seconds]).slope
+        rows.append(
+            [
+                dataset,
+                f"`{system}`" if system == "accurate" else system,
+                *(f"{run['rows']:,}" for run in (runs[0], runs[-1])),
+                *(number(spent, 1) for spent in (seconds[0], seconds[-1])),
+                number(slope, 2),
+            ]
+        )
+    header = ["set", "system", "rows, fewest", "most", "processor s, fewest", "most", "exponent"]
+    return table(header, rows, left=2)
 
 
 @from_record("scaling")

@@ -50,15 +50,19 @@ class Comparison:
     Parameters
     ----------
     dataset : str
-        Name or file. Without a standard split, the first fold of the ten-fold rule is left out of training.
+        Name or file. Without a standard split, one fold of the ten-fold rule is left out of training.
     folder : Path
         Of the results.
     rows : int or None
         Use only so many training rows.
+    fold : int
+        The fold that is left out of training where there is no standard split.
     """
 
-    def __init__(self, dataset: str, data_dir: str | None, folder: Path, rows: int | None) -> None:
-        whole = text_features(with_test_rows(open_dataset(dataset, data_dir)))
+    def __init__(
+        self, dataset: str, data_dir: str | None, folder: Path, rows: int | None = None, fold: int = 0
+    ) -> None:
+        whole = text_features(with_test_rows(open_dataset(dataset, data_dir), fold))
         train, test = whole.split("train"), whole.split("test")
         if rows is not None and rows < train.n_samples:
             train = train.subset(np.random.RandomState(0).permutation(train.n_samples)[:rows])

@@ -5,13 +5,13 @@ from typing import Literal
 
 import pytest
 
-from pysldl._utils.constraints import AnnotatedParameters, Count, Positive, Seed
+from pysldl._utils.constraints import Count, Positive, Seed
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
 from pysldl.exceptions import DataError
 
 
 @dataclass
-class Base(AnnotatedParameters, LightEstimator):
+class Base(LightEstimator):
     width: Count = 3
     rate: Positive | None = None
     kind: Literal["a", "b"] = "a"

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from pysldl.backend import label_shards
 from pysldl.backend.label_problems import label_problems, without_rows
-from pysldl.backend.label_shards import fit_label_rows, label_rows
+from pysldl.backend.label_shards import HeldCandidates, fit_label_rows, label_rows
 from pysldl.backend.workspace import Workspace, use_workspace
 from pysldl.ranking import LinearRanker
 from pysldl.ranking.centroids import LabelCentroids
@@ -23,9 +23,10 @@ class Shards(Workspace):
 @pytest.fixture
 def blocks_of_rows(monkeypatch):
     """Blocks, and rows of a shard that are copied, as of many rows."""
-    monkeypatch.setattr(label_shards, "ROWS_AT_ONCE", 13)
+    for module in ("backend.label_shards", "neighbors.inverted_index"):
+        for name in ("FEWEST_ROWS", "ROWS_AT_ONCE"):
+            monkeypatch.setattr(f"pysldl.{module}.{name}", 13)
     monkeypatch.setattr("pysldl.ranking.centroids.ROWS_AT_ONCE", 13)
-    monkeypatch.setattr("pysldl.neighbors.inverted_index.ROWS_AT_ONCE", 13)
     return Shards()
 
 
@@ -69,14 +70,14 @@ def test_classifiers_of_shards_are_those_of_all_labels(blocks_of_rows, rows, mon
     monkeypatch.setattr(label_shards, "COPIED_BYTES", copied_bytes)
     X, Y, candidates = rows
     settings = {"C": 1.0, "positive_weight": None, "max_epochs": 50, "tol": 0.1, "min_weight": 0.01}
-    settings["held_out"] = np.array([100, 3, 40])
+    held = np.array([100, 3, 40])
+    settings["held"] = HeldCandidates(held, candidates[held])
     everywhere, late = np.zeros(0, dtype=np.int32), np.roll(candidates, 1, axis=0)
     whole = fit_label_rows(X, label_rows([candidates], Y, everywhere, late), **settings)
     with use_workspace(blocks_of_rows):
         found = fit_label_rows(X, label_rows([candidates], Y, everywhere, late), **settings)
-    assert same(found.W, whole.W) and np.array_equal(found.bias, whole.bias)
-    assert np.array_equal(found.held_scores, whole.held_scores)
-    assert all(np.array_equal(a, b) for a, b in zip(found.held[1:], whole.held[1:], strict=True))
+    assert same(found[0], whole[0]) and np.array_equal(found[1], whole[1])
+    assert np.array_equal(found[2], whole[2]) and np.array_equal(np.isneginf(whole[2]), candidates[held] < 0)
 
 
 @pytest.mark.parametrize("left_out", [None, np.arange(30, 60)], ids=["all rows", "some rows"])

@@ -274,7 +274,10 @@ def test_labels_joined_by_another_separator(sldl, refuses_to_fit, tmp_path):
     path = tmp_path / "posts.csv"
     path.write_text('text,labels\na cat,"cat,animal"\na dog,"dog,animal"\nboth,animal\n')
     line = refuses_to_fit(path)
-    assert "line 2" in line and "cat,animal" in line and "--read separator=," in line
+    assert "line 2" in line and "cat,animal" in line and "--read 'separator=,'" in line
+    other = tmp_path / "bars.csv"
+    other.write_text("text,labels\na cat,cat|animal\n")
+    assert "--read 'separator=|'" in refuses_to_fit(other)
     words = ["fit", path, "--preset", "fast", "--json"]
     assert sldl(*words, "--model", tmp_path / "a", "--read", "separator=,").document["n_labels"] == 3
     assert sldl(*words, "--model", tmp_path / "b", "--read", "separator=;").document["n_labels"] == 3

@@ -177,5 +177,5 @@ def test_demo_for_people(sldl, monkeypatch):
     monkeypatch.setattr("pysldl.datasets.make_asymmetric_multilabel", smaller)
     shown = sldl("demo")
     assert shown.code == 0
-    for words in ("label prior", "planted", "implies", "why ", "training row"):
+    for words in ("label prior", "planted", "implies", "similar training examples", "test row"):
         assert words in shown.out

@@ -5,6 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from pysldl.cli._model import UnlabeledRows
+from pysldl.cli.predict import predict_rows
+
 pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
@@ -88,3 +91,18 @@ def test_what_is_no_table_is_refused(tmp_path, refused):
     (tmp_path / "posts.jsonl").write_text('{"text": "a", "labels": ["b"]}\n')
     said = refused("fit", tmp_path / "posts.jsonl", "--model", tmp_path / "model", "--dask", "local")
     assert "is no Parquet or Arrow file" in said
+
+
+class TwoLabels:
+    """A model as far as predictions of rows ask for it."""
+
+    label_names_ = np.array(["cats", "dogs"], dtype=object)
+    label_ids_ = np.array(["ex:cat", "ex:dog"], dtype=object)
+
+    def predict_topk(self, X, k, **options):
+        return np.array([[1, 0], [0, -1]]), np.array([[0.9, 0.2], [0.8, -np.inf]])
+
+
+def test_rows_of_a_part_have_their_numbers_in_the_whole_and_the_uris_of_their_labels():
+    rows = predict_rows(TwoLabels(), UnlabeledRows(["a", "b"]), 2, 0.5, first_row=7)
+    assert [(row.number, row.names, row.ids) for row in rows] == [(7, ["dogs"], ["ex:dog"]), (8, ["cats"], ["ex:cat"])]

@@ -109,16 +109,16 @@ def test_a_blend_counts_the_memory_of_its_own_parts():
     ) + LinearReadout().memory(1000, 32, 50)
 
 
-def test_candidates_apart_owe_nothing_to_rows_held_out(decoder, world):
+def test_split_candidates_do_not_depend_on_held_out_rows(decoder, world):
     """What the labels of held-out rows are does not matter to any row, except for the late candidates."""
     Z, Y = fitted(decoder, world)
     if not isinstance(decoder, SimilarityDecoder):
         pytest.skip("rows held out have a vote")
     rows, is_held = np.arange(N), np.arange(N) % 5 == 0
-    labels, votes, late = decoder.candidates_apart(Z, rows, Z, Y, 9, is_held)
+    labels, votes, late = decoder.split_candidates(Z, rows, Z, Y, 9, is_held)
     np.testing.assert_array_equal(late, decoder.loo_candidates(Z, rows, Z, Y, 9)[0])
     strange = Y.toarray()
     strange[is_held] = 1 - strange[is_held]
     decoder.Y_ = sparse.csr_array(strange)
-    found = decoder.candidates_apart(Z, rows, Z, decoder.Y_, 9, is_held)
+    found = decoder.split_candidates(Z, rows, Z, decoder.Y_, 9, is_held)
     assert (found[0] == labels).all() and (found[1] == votes).all() and (found[2] != late).any()

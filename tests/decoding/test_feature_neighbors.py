@@ -11,7 +11,8 @@ from pysldl.neighbors import ExactIndex, InvertedIndex
 @pytest.fixture
 def rows():
     rng = np.random.default_rng(0)
-    X = rng.random((90, 12)) * (rng.random((90, 12)) < 0.5) + 0.01
+    X = rng.random((90, 12)) * (rng.random((90, 12)) < 0.3)
+    X[np.arange(90), np.arange(90) % 12] += 0.01  # no row without features
     X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(np.float32)
     return X, sparse.csr_array((rng.random((90, 6)) < 0.3).astype(np.float32))
 
@@ -22,6 +23,13 @@ def test_sparse_and_dense_rows_have_the_same_neighbors(rows):
     assert isinstance(dense.index_, ExactIndex) and isinstance(inverted.index_, InvertedIndex)
     found = dense.scores(X).toarray(), inverted.scores(sparse.csr_array(X)).toarray()
     np.testing.assert_allclose(*found, atol=0.01)  # postings have half precision, and votes are exponentials
+
+
+def test_measurements_in_a_sparse_matrix_are_compared_as_dense_ones(rows):
+    X, Y = rows[0] + np.float32(0.1), rows[1]
+    dense, sparse_one = (FeatureNeighborDecoder(9).fit(Z, Y) for Z in (X, sparse.csr_array(X)))
+    assert isinstance(sparse_one.index_, ExactIndex)
+    assert (dense.scores(X) != sparse_one.scores(sparse.csr_array(X))).nnz == 0
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

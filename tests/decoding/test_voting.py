@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from pysldl.decoding.voting import argbest, vote_weights
+from pysldl.decoding.voting import best_option, vote_weights
 
 
 def test_of_options_that_differ_by_rounding_the_first_is_taken():
     qualities = {"first": 0.3, "rounded": 0.1 + 0.2, "worse": 0.2}
-    assert argbest(list(qualities), qualities.__getitem__) == "first"
-    assert argbest(["rounded", "first"], qualities.__getitem__) == "rounded"
-    assert argbest(["worse", "first"], qualities.__getitem__) == "first"
+    assert best_option(list(qualities), qualities.__getitem__) == "first"
+    assert best_option(["rounded", "first"], qualities.__getitem__) == "rounded"
+    assert best_option(["worse", "first"], qualities.__getitem__) == "first"
 
 
 def test_shares_are_a_softmax_of_those_that_are_there():

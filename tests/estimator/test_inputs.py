@@ -237,3 +237,9 @@ assert not heavy, heavy
 from pysldl import SLDLClassifier, evaluate, load_model, make_sldl
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_warnings_of_a_fit_point_to_the_line_that_called_it():
+    with pytest.warns(SLDLWarning, match="1 of 5 labels have no training examples") as warned:
+        make_sldl("fast", calibrate=False).fit(TEXTS, LABELS, label_names=["sky", "dog", "cloud", "cat", "kite"])
+    assert [warning.filename for warning in warned] == [__file__]

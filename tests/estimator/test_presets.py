@@ -7,7 +7,7 @@ from pysldl.decoding import BlendDecoder, FeatureNeighborDecoder, NeighborDecode
 from pysldl.estimator.presets import PRESETS
 from pysldl.estimator.size_dispatch import ProblemSize, SizeDispatch, for_size
 from pysldl.exceptions import DataError
-from pysldl.ranking import LinearRanker
+from pysldl.ranking import LinearRanker, TreeReranker
 
 
 def test_the_paper_s_settings():
@@ -25,14 +25,27 @@ def test_what_the_authors_code_does_instead():
 def test_accurate_depends_on_the_size():
     clf = make_sldl("accurate")
     assert isinstance(clf.decoder, SizeDispatch)
-    sizes = {"dense": (1000, 100, 500, 0.9), "narrow": (1000, 100, 500, 0.1), "wide": (1000, 100, 5000, 0.01)}
+    sizes = {
+        "dense": (1000, 100, 500, 0.9),
+        "narrow": (1000, 100, 500, 0.1),
+        "short": (1000, 100, 500, 0.01),
+        "wide": (1000, 100, 5000, 0.1),
+    }
     found = {name: for_size(clf, ProblemSize(*size)) for name, size in sizes.items()}
     decoders = {name: type(classifier.decoder) for name, classifier in found.items()}
-    assert decoders == {"dense": BlendDecoder, "narrow": BlendDecoder, "wide": FeatureNeighborDecoder}
-    assert {name: classifier.ranker is None for name, classifier in found.items()} == {
-        "dense": True,
-        "narrow": False,
-        "wide": False,
+    assert decoders == {
+        "dense": BlendDecoder,
+        "narrow": BlendDecoder,
+        "short": FeatureNeighborDecoder,
+        "wide": FeatureNeighborDecoder,
+    }
+    stages = {name: (type(classifier.ranker), type(classifier.reranker)) for name, classifier in found.items()}
+    nothing = type(None)
+    assert stages == {
+        "dense": (nothing, nothing),
+        "narrow": (nothing, TreeReranker),
+        "short": (LinearRanker, TreeReranker),
+        "wide": (LinearRanker, TreeReranker),
     }
 
 

@@ -83,7 +83,7 @@ def test_check_needs_the_published_results(tmp_path):
         ({"methods": "sldk"}, "unknown method 'sldk': did you mean 'sldl'"),
         ({"datasets": "stackex-ches"}, "stackex-chess"),
         ({"metrics": "PSP@4"}, "unknown metric 'PSP@4': did you mean 'PSP@"),
-        ({"ks": "10;20"}, "--ks must be whole numbers with commas between"),
+        ({"ks": "10;20"}, "--ks 10;20: expected whole numbers"),
         ({"folds": 1}, "at least 2 folds"),
         ({"published": Path("nowhere.csv")}, r"nowhere.csv: no such file"),
         ({"jobs": 0}, "jobs must be at least 1"),

@@ -60,10 +60,10 @@ def test_reliability_is_judged_on_rows_outside_the_curve(card, monkeypatch):
     learned = []
     learn = ScoreCalibration._fit_ranked
 
-    def by_heart(self, labels, best, true, floor):
-        learned.append(len(labels))
-        self.known = set(best.ravel().tolist())
-        return learn(self, labels, best, true, floor)
+    def by_heart(self, ranked, n_labels, floor):
+        learned.append(len(ranked.labels))
+        self.known = set(ranked.scores.ravel().tolist())
+        return learn(self, ranked, n_labels, floor)
 
     def probability(self, asked):
         return np.array([1.0 if score in self.known else 0.5 for score in asked.ravel()]).reshape(asked.shape)

@@ -172,3 +172,10 @@ def test_dense_arrays_take_the_fewest_bytes_that_lose_nothing(array, stored):
 def test_narrow_arrays_of_another_kind_are_refused(array, scale):
     with pytest.raises(ValueError, match="narrow array"):
         widened(array, scale)
+
+
+@pytest.mark.parametrize("value", [1.0, 2.658456e36, np.inf, np.nan])
+def test_what_is_not_below_one_is_no_byte(value):
+    array = np.array([[value, 0.5]], dtype=np.float32)
+    _, back = round_trip(array)
+    np.testing.assert_array_equal(back, array)

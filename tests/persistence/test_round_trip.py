@@ -157,7 +157,7 @@ def test_classifier(model: SLDLClassifier, X: Any, mmap: bool, verify: bool, tmp
         assert_same(found.predict(queries), model.predict(queries))
     assert str(found.explain(X[0], "Straße")) == str(model.explain(X[0], "Straße"))
     assert found.label_relations() == model.label_relations()
-    assert found.embedding_.components_.flags.writeable != mmap
+    assert found.embedding_.components_.flags.writeable  # mapped or not: compiled loops take one type
 
 
 @pytest.mark.parametrize("preset", ["paper", "official", "blend"])

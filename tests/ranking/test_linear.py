@@ -15,6 +15,7 @@ from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.metrics import evaluate
 from pysldl.persistence import load_model
 from pysldl.ranking import LinearRanker, linear
+from pysldl.ranking.candidates import known_candidates
 
 
 def with_ranker(**settings):
@@ -94,6 +95,25 @@ def test_a_row_without_words_gets_the_frequent_labels(accurate, train):
     assert set(labels[0]) <= set(frequent)
 
 
+def test_a_row_without_words_gets_the_labels_of_such_rows():
+    rng = np.random.RandomState(0)
+    X = sparse.csr_array(np.eye(20, 3000, dtype=np.float32)[rng.randint(20, size=900)])  # with few there is no ranker
+    labels = (X.argmax(axis=1) % 5).ravel()
+    empty = np.arange(900) % 10 == 0
+    X = sparse.csr_array(sparse.diags_array((~empty).astype(np.float32)) @ X)
+    X.eliminate_zeros()
+    labels[empty] = 4 + (rng.rand(empty.sum()) < 0.8)  # which no other row has
+    clf = make_sldl("accurate").fit(X, np.eye(6, dtype=np.float32)[labels])
+    assert clf.ranker_.all_labels_
+    np.testing.assert_array_equal(clf.predict_topk(X[empty], k=2)[0], np.tile([5, 4], (90, 1)))
+
+
+def test_a_label_of_held_out_rows_alone_is_not_offered_to_them():
+    labels, votes = np.array([[0, 1, -1]], dtype=np.int32), np.ones((1, 3), dtype=np.float32)
+    kept, given = known_candidates(labels, votes, np.array([3, 0]))
+    assert kept.tolist() == [[0, -1, -1]] and given.tolist() == [[1, 0, 0]]
+
+
 def test_threshold_and_probabilities_come_from_held_out_rows(accurate, test):
     predicted = accurate.predict(test.X)
     f1 = 2 * predicted.multiply(test.Y).sum() / (predicted.nnz + test.Y.nnz)
@@ -155,13 +175,13 @@ def test_the_number_of_candidates_follows_the_labels_of_the_rows(tmp_path):
 
 def test_few_labels_are_candidates_of_all_rows_and_only_held_out_rows_are_searched(train, monkeypatch):
     searched = []
-    search = FeatureNeighborDecoder.candidates_apart
+    search = FeatureNeighborDecoder.split_candidates
 
     def counted(self, Z, rows, *args):
         searched.append(len(rows))
         return search(self, Z, rows, *args)
 
-    monkeypatch.setattr(FeatureNeighborDecoder, "candidates_apart", counted)
+    monkeypatch.setattr(FeatureNeighborDecoder, "split_candidates", counted)
     clf = SLDLClassifier(decoder=FeatureNeighborDecoder(5), ranker=LinearRanker(100), random_state=0)
     clf.fit(train.X, train.Y)
     with_rows = np.flatnonzero(np.bincount(train.Y.indices, minlength=train.n_labels))

@@ -15,7 +15,7 @@ from pysldl.metrics.ranking import hits_of
 from pysldl.persistence import load_predictor
 from pysldl.ranking import LinearRanker, TreeReranker
 from pysldl.ranking.candidates import Candidates
-from pysldl.ranking.reranker import candidate_features
+from pysldl.ranking.reranker import FEATURES, candidate_features
 
 N_ROWS, WIDTH, N_LABELS = 600, 30, 40
 
@@ -26,6 +26,7 @@ def made_up(seed, *, useful=True):
     labels = np.stack([rng.permutation(N_LABELS)[:WIDTH] for _ in range(N_ROWS)]).astype(np.int32)
     scores = rng.random((N_ROWS, WIDTH)).astype(np.float32)
     counts = np.where(np.arange(N_LABELS) < 10, 50, 5)
+    counts[0] = N_ROWS  # few labels are nearly as frequent as the first
     order = np.argsort(np.argsort(-scores, axis=1), axis=1)
     right = (order < 8) & (labels < 10) if useful else order < 2
     Y = np.zeros((N_ROWS, N_LABELS))
@@ -114,8 +115,30 @@ def test_few_rows_leave_the_order_as_it_is(n_rows):
     candidates, Y, counts = made_up(0, useful=False)
     some = candidates.of_rows(np.arange(N_ROWS) < n_rows)
     reranker = TreeReranker().fit(some, Y[:n_rows], counts, N_ROWS)
-    assert (reranker.pop_held_scores() == some.scores).all()
+    assert (reranker.pop_cross_fitted_scores() == some.scores).all()
     assert (reranker.scores(some, counts) == some.scores).all()
+
+
+def test_where_all_labels_have_as_many_rows_their_number_tells_nothing():
+    # The rows at hand are missing among the others: those counts would tell which labels they have.
+    candidates, Y, _ = made_up(0)
+    at_hand = np.bincount(Y.indices, minlength=N_LABELS)
+    assert at_hand.max() > 2 * at_hand.min()
+    reranker = TreeReranker().fit(candidates, Y, 400 - at_hand, N_ROWS)
+    splits = reranker.left_ != np.arange(len(reranker.left_))
+    assert splits.any() and FEATURES.index("frequency of the label") not in reranker.feature_[splits]
+
+
+def test_what_the_trees_cannot_tell_apart_keeps_its_order():
+    candidates, Y, counts = made_up(0)
+    reranker = TreeReranker(WIDTH, n_trees=1, max_leaves=2).fit(candidates, Y, counts, N_ROWS)
+    assert len(reranker.roots_) == 1
+    scores = reranker.scores(candidates, counts)
+    final = np.take_along_axis(scores, candidates.best(WIDTH)[1], axis=1)[3:]
+    alike = final.round(3)
+    assert len(np.unique(alike)) == 2
+    for row in range(len(final)):
+        assert all((np.diff(final[row][alike[row] == value]) < 0).all() for value in np.unique(alike))
 
 
 def test_a_row_without_candidates_has_none_afterwards():

@@ -13,7 +13,7 @@ from pysldl import make_sldl
 from pysldl.cli import run
 from pysldl.datasets import SyntheticDataset
 from pysldl.persistence import load_model, save_model
-from pysldl.serve.feedback import Teacher
+from pysldl.serve.feedback import FeedbackStore
 from pysldl.serve.schemas import FeedbackRequest
 
 TOKEN = {"Authorization": "Bearer open-sesame"}
@@ -53,14 +53,14 @@ def test_feedback_of_many_at_once_is_kept_whole_and_can_be_learned(
 def test_half_a_line_that_a_killed_process_left_is_taken_away(left: bytes, tmp_path: Path) -> None:
     file = tmp_path / "feedback.jsonl"
     file.write_bytes(b'{"text": "whole", "labels": ["sky"]}\n' + left)
-    Teacher(file).save(FeedbackRequest("new", ["sky"], []))
+    FeedbackStore(file).save(FeedbackRequest("new", ["sky"], []))
     assert [json.loads(line)["text"] for line in file.read_text().splitlines()] == ["whole", "new"]
 
 
 def test_feedback_is_kept_in_a_new_file_where_the_old_one_was_taken_away(tmp_path: Path) -> None:
-    teacher = Teacher(tmp_path / "feedback.jsonl")
+    feedback_store = FeedbackStore(tmp_path / "feedback.jsonl")
     (tmp_path / "feedback.jsonl").unlink()
-    teacher.save(FeedbackRequest("new", ["sky"], []))
+    feedback_store.save(FeedbackRequest("new", ["sky"], []))
     assert json.loads((tmp_path / "feedback.jsonl").read_text())["text"] == "new"
 
 

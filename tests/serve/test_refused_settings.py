@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from pysldl.exceptions import DataError
-from pysldl.serve.feedback import Teacher
+from pysldl.serve.feedback import FeedbackStore
 from pysldl.serve.server import Tls, serve_model
 
 
@@ -17,4 +17,4 @@ def test_a_certificate_without_its_key(tmp_path):
 
 def test_feedback_in_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(DataError, match=r"feedback cannot be kept there: No such file"):
-        Teacher(tmp_path / "nowhere" / "feedback.jsonl")
+        FeedbackStore(tmp_path / "nowhere" / "feedback.jsonl")

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -267,6 +268,15 @@ def test_dead_workers_are_replaced_and_none_outlives_its_parent(
 def test_a_service_that_is_stopped_at_once_ends_without_a_word(serve: Callable[..., Service], word_model: Path) -> None:
     code, said = serve(word_model, "--workers", "2").stop()  # often before the workers have been forked
     assert (code, said) == (0, "")
+
+
+def test_connections_wait_although_workers_accept_one_at_a_time() -> None:
+    with server._listen("127.0.0.1", 0) as listener:
+        listener.listen(1)  # as asyncio does for uvicorn's backlog
+        waiting = [socket.create_connection(listener.getsockname(), timeout=10) for _ in range(20)]
+        accepted = [listener.accept()[0] for _ in waiting]
+        for connection in (*waiting, *accepted):
+            connection.close()
 
 
 def test_workers_that_do_not_end_are_killed() -> None:

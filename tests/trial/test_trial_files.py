@@ -156,7 +156,7 @@ def test_encodings(sldl, tmp_path):
 def test_labels_with_commas_are_not_one_label_in_silence(sldl, tmp_path):
     path = tmp_path / "d.csv"
     path.write_text('text,labels\na soup,"cooking,soup"\na tea,"cooking,tea"\n')
-    assert "--read separator=," in sldl("fit", path, "--model", tmp_path / "m", code=2).err
+    assert "--read 'separator=,'" in sldl("fit", path, "--model", tmp_path / "m", code=2).err
     assert read_dataset(path, separator=",").label_names.tolist() == ["cooking", "soup", "tea"]
 
 

@@ -1,15 +1,45 @@
 """Constraints on the parameters of an estimator, read from the annotations of its fields."""
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
-from sklearn.utils._param_validation import Interval, StrOptions
 
-Count = Annotated[int, Interval(Integral, 1, None, closed="left")]
-CountOrZero = Annotated[int, Interval(Integral, 0, None, closed="left")]
-Positive = Annotated[float, Interval(Real, 0, None, closed="neither")]
-NotNegative = Annotated[float, Interval(Real, 0, None, closed="left")]
-Share = Annotated[float, Interval(Real, 0, 1, closed="left")]
+@dataclass(frozen=True)
+class Constraint:
+    """A constraint of scikit-learn, by its class and arguments: scikit-learn is not imported before a fit checks it."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    closed: str | None = None
+
+
+def whole(low: int) -> Constraint:
+    """Whole numbers of at least ``low``."""
+    return Constraint("Interval", (Integral, low, None), "left")
+
+
+def between(low: float, high: float | None, closed: Literal["left", "right", "both", "neither"]) -> Constraint:
+    """Numbers from ``low`` to ``high``."""
+    return Constraint("Interval", (Real, low, high), closed)
+
+
+def has_methods(*names: str) -> Constraint:
+    """Objects with these methods."""
+    return Constraint("HasMethods", (list(names),))
+
+
+def one_of(*words: str) -> Constraint:
+    """One of these words."""
+    return Constraint("StrOptions", (set(words),))
+
+
+Count = Annotated[int, whole(1)]
+CountOrZero = Annotated[int, whole(0)]
+Positive = Annotated[float, between(0, None, "neither")]
+NotNegative = Annotated[float, between(0, None, "left")]
+Share = Annotated[float, between(0, 1, "left")]
+Weight = Annotated[float, between(0, 1, "both")]
 Seed = Annotated[Any, "random_state"]
 
 
@@ -25,8 +55,9 @@ class AnnotatedParameters:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         declared = {name: _constraints(annotation) for name, annotation in vars(cls).get("__annotations__", {}).items()}
-        inherited = getattr(cls, "_parameter_constraints", {})
-        cls._parameter_constraints = inherited | {name: one for name, one in declared.items() if one}
+        inherited = getattr(super(cls, cls), "_parameter_constraints", {})
+        own = vars(cls).get("_parameter_constraints", {})
+        cls._parameter_constraints = inherited | own | {name: one for name, one in declared.items() if one}
 
 
 def _constraints(annotation: Any) -> list[Any]:
@@ -37,6 +68,6 @@ def _constraints(annotation: Any) -> list[Any]:
     if get_origin(annotation) is Annotated:
         return list(annotation.__metadata__)
     if get_origin(annotation) is Literal:
-        return [StrOptions(set(get_args(annotation)))]
+        return [one_of(*get_args(annotation))]
     of_parts = [_constraints(part) for part in get_args(annotation)]
     return [one for part in of_parts for one in part] if of_parts and all(of_parts) else []

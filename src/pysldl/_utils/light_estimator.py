@@ -15,6 +15,7 @@ from inspect import signature
 from types import MethodType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from pysldl._utils.constraints import AnnotatedParameters, Constraint
 from pysldl.exceptions import DataError, NotAvailableError
 
 Arguments = ParamSpec("Arguments")
@@ -27,8 +28,10 @@ SECTION = re.compile(r"(?<=\nParameters\n----------\n).*?(?=\n\n[A-Z][A-Za-z ]+\
 DEFAULT = re.compile(r"default=.*")
 
 
-class LightEstimator:
+class LightEstimator(AnnotatedParameters):
     """A minimal estimator that scikit-learn's ``clone``, ``set_params("stage__name")`` and searches accept.
+
+    A subclass is a dataclass, whose fields are the parameters.
 
     Examples
     --------
@@ -73,12 +76,12 @@ class LightEstimator:
 
     def __repr__(self) -> str:
         defaults = signature(type(self)).parameters
-        told = [
+        shown = [
             f"{name}={value!r}"
             for name, value in self.get_params(deep=False).items()
             if repr(value) != repr(defaults[name].default)
         ]
-        return f"{type(self).__name__}({', '.join(told)})"
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import Tags, TargetTags
@@ -96,8 +99,7 @@ def clone(stage: Any) -> Any:
 def validate_parameters(estimator: Any) -> None:
     """Raise a ``DataError`` that names the first parameter that violates ``_parameter_constraints`` of its class.
 
-    The constraints are scikit-learn's: a list of types, intervals and choices for each parameter. A class may write
-    them as a function of that name, so that declaring them does not import scikit-learn.
+    The constraints are scikit-learn's: a list of types, intervals and choices for each parameter.
 
     Examples
     --------
@@ -106,15 +108,19 @@ def validate_parameters(estimator: Any) -> None:
     Traceback (most recent call last):
     pysldl.exceptions.DataError: The 'standardize' parameter of SLDLClassifier must be ... Got 'often' instead.
     """
-    from sklearn.utils._param_validation import InvalidParameterError, validate_parameter_constraints
+    from sklearn.utils import _param_validation as validation
 
-    declared = estimator._parameter_constraints
-    constraints = declared() if callable(declared) else declared
+    def made(one: Any) -> Any:
+        if not isinstance(one, Constraint):
+            return one
+        options = {} if one.closed is None else {"closed": one.closed}
+        return getattr(validation, one.name)(*one.arguments, **options)
+
+    constraints = {name: list(map(made, allowed)) for name, allowed in estimator._parameter_constraints.items()}
+    given, name = estimator.get_params(deep=False), type(estimator).__name__
     try:
-        validate_parameter_constraints(
-            constraints, estimator.get_params(deep=False), caller_name=type(estimator).__name__
-        )
-    except InvalidParameterError as error:
+        validation.validate_parameter_constraints(constraints, given, caller_name=name)
+    except validation.InvalidParameterError as error:
         raise DataError(str(error)) from error
 
 

@@ -23,7 +23,7 @@ class Progress:
 
 ProgressCallback = Callable[[Progress], None]
 
-# What True stands for at the moment; functions that were written by users hear of stages only.
+# The bars or lines that ``progress=True`` shows now. A user's own function is called for stages only.
 _shown: ContextVar[ProgressCallback | None] = ContextVar("_shown", default=None)
 
 
@@ -47,7 +47,7 @@ def reporting(progress: ProgressCallback | bool | None) -> Iterator[ProgressCall
 
 
 def announce(stage: str) -> None:
-    """Tell whoever watches a bar or lines that something without steps takes a while."""
+    """Show the name of a stage that has no steps to count, where bars or lines are shown."""
     show = _shown.get()
     if show is not None:
         show(Progress(stage, 0, 1))

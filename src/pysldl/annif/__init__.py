@@ -14,7 +14,7 @@ BACKEND = "pysldl"
 
 
 def register() -> None:
-    """Let Annif know the backend ``pysldl``; once is enough, twice does no harm.
+    """Register the backend ``pysldl`` with Annif; may be called repeatedly.
 
     Raises
     ------

@@ -12,7 +12,7 @@ PAIRS_AT_ONCE = 20_000
 SCORES_AT_ONCE = 1 << 20
 
 
-@primitive(numba=True, torch="arrays", single_row="single_query", few_rows=True)
+@primitive(numba=True, torch="arrays", triton=True, single_row="single_query", few_rows=True)
 def score_candidates(
     X: sparse.csr_array, labels: NDArray[np.int32], W: sparse.csr_array, bias: NDArray[np.float32]
 ) -> NDArray[np.float32]:

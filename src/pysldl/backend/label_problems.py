@@ -1,4 +1,4 @@
-"""Candidates of rows, turned round: the rows of every label's classifier."""
+"""The training problems of the labels' classifiers: candidates of rows, grouped by label."""
 
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from pysldl.backend.dispatch import primitive
 class LabelProblems(NamedTuple):
     """The rows of every label: ``rows[indptr[l]:indptr[l + 1]]`` belong to label l.
 
-    Row i stands there as ``i`` if it has the label, and as ``~i`` if not. ``late``, of the shape of ``rows``, tells
-    which were offered the label by rows held out and by nothing else; None: no row was.
+    Row i stands there as ``i`` if it has the label, and as ``~i`` if not. ``late``, of the shape of ``rows``, marks
+    those for which only held-out rows proposed the label; None: there are none.
     """
 
     indptr: NDArray[np.int64]
@@ -21,11 +21,12 @@ class LabelProblems(NamedTuple):
     late: NDArray[np.bool_] | None = None
 
 
-class HeldPairs(NamedTuple):
-    """The pairs of a label and a row that wait: ``rows[indptr[l]:indptr[l + 1]]`` belong to label l, ascending.
+class HeldOutPairs(NamedTuple):
+    """Pairs of a label and a row that join the second fit only: ``rows[indptr[l]:indptr[l + 1]]`` belong to label l.
 
-    The row is held out, or was offered the label by rows held out alone. ``waits`` tells which of the pairs of the
-    problems they are, and ``n_samples`` is the number of all rows.
+    Each classifier is first fitted without held-out rows, scores them, and is then fitted to all. A pair joins late if
+    its row is held out, or if only held-out rows proposed the label. ``waits`` marks these among the pairs of the
+    problems; rows ascend within a label, and ``n_samples`` is the number of all rows.
     """
 
     waits: NDArray[np.bool_]
@@ -41,11 +42,13 @@ class HeldPairs(NamedTuple):
 
 
 @primitive(torch="arrays")
-def held_pairs(problems: LabelProblems, n_samples: int, held_out: NDArray[np.integer] | None = None) -> HeldPairs:
-    """Those of the labels' rows that wait: none where ``held_out`` is None."""
+def held_out_pairs(
+    problems: LabelProblems, n_samples: int, held_out: NDArray[np.integer] | None = None
+) -> HeldOutPairs:
+    """The pairs that join the second fit only; none where ``held_out`` is None."""
     if held_out is None:
-        nobody = np.zeros(len(problems.rows), dtype=np.bool_)
-        return HeldPairs(nobody, np.zeros_like(problems.indptr), np.zeros(0, dtype=np.int32), n_samples)
+        none = np.zeros(len(problems.rows), dtype=np.bool_)
+        return HeldOutPairs(none, np.zeros_like(problems.indptr), np.zeros(0, dtype=np.int32), n_samples)
     is_held = np.zeros(n_samples, dtype=np.bool_)
     is_held[held_out] = True
     rows = np.where(problems.rows >= 0, problems.rows, ~problems.rows)
@@ -53,7 +56,7 @@ def held_pairs(problems: LabelProblems, n_samples: int, held_out: NDArray[np.int
     if problems.late is not None:
         waits |= problems.late
     places = np.flatnonzero(waits)
-    return HeldPairs(waits, np.searchsorted(places, problems.indptr), rows[places], n_samples)
+    return HeldOutPairs(waits, np.searchsorted(places, problems.indptr), rows[places], n_samples)
 
 
 def label_problems(
@@ -64,10 +67,11 @@ def label_problems(
     late: NDArray[np.int32] | None = None,
     left_out: NDArray[np.integer] | None = None,
 ) -> LabelProblems:
-    """The rows that have a label, and the rows that were offered it and do not have it, both ascending.
+    """For every label its positives, the rows that have it, and its negatives, other rows of which it is a candidate.
 
-    ``candidates`` are labels of every row from any number of sources, -1 for none; ``everywhere`` are labels that every
-    row is offered; ``late`` those that held-out rows had a part in offering. Rows of ``left_out`` take no part.
+    ``candidates`` are labels of every row from any number of sources, -1 for none; ``everywhere`` are candidates of
+    every row; ``late`` those that held-out rows had a part in proposing. Rows of ``left_out`` take no part. Rows
+    ascend within the positives and the negatives of a label.
     """
     everywhere = np.zeros(0, dtype=np.int32) if everywhere is None else everywhere
     kept = np.ones(Y.shape[0], dtype=np.bool_)
@@ -81,7 +85,7 @@ def label_problems(
 
 
 def without_rows(problems: LabelProblems, rows: NDArray[np.integer], n_samples: int) -> LabelProblems:
-    """The problems without some of their rows, and without what these alone had offered."""
+    """The problems without some of their rows, and without pairs that only these had proposed."""
     is_out = np.zeros(n_samples, dtype=np.bool_)
     is_out[rows] = True
     kept = ~is_out[np.where(problems.rows >= 0, problems.rows, ~problems.rows)]

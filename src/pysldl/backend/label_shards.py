@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices
-from pysldl.backend.label_problems import HeldPairs, LabelProblems, held_pairs, label_problems
-from pysldl.backend.squared_hinge import SquaredHinge, finished_weights, fit_squared_hinge, solve_squared_hinge
-from pysldl.backend.workspace import current_workspace, row_parts
+from pysldl.backend.half_precision import fits_half, round_in_place
+from pysldl.backend.label_problems import HeldOutPairs, LabelProblems, held_out_pairs, label_problems
+from pysldl.backend.squared_hinge import fit_squared_hinge, solve_squared_hinge, warn_open_labels
+from pysldl.backend.workspace import Workspace, current_workspace, shared_parts
 
-ROWS_AT_ONCE = 1 << 16  # of a block
+FEWEST_ROWS, ROWS_AT_ONCE = 1 << 15, 1 << 16  # of a block
 PAIRS_AT_ONCE = 1 << 22  # of a label and a row, in a shard: what a worker has in memory
 COPIED_BYTES = 1 << 28  # of the rows of a shard; more are read where they lie
 
@@ -52,16 +53,21 @@ class LabelRows(NamedTuple):
 
 
 class FittedShard(NamedTuple):
-    """Classifiers of neighboring labels, and the scores of the rows held out from them."""
+    """Classifiers of neighboring labels: as many weights as ``counts`` says, one label after the other."""
 
     counts: NDArray[np.int64]
     columns: NDArray[np.int32]
     values: NDArray[np.float32]
     bias: NDArray[np.float32]
-    held_counts: NDArray[np.int64]
-    held_rows: NDArray[np.int32]
-    held_scores: NDArray[np.float32]
+    are_halves: bool  # whether the values can be rounded
     n_open: int
+
+
+class HeldCandidates(NamedTuple):
+    """Rows held out from the classifiers, (n_held,), and the labels that each is scored for, -1 for none."""
+
+    rows: NDArray[np.integer]
+    labels: NDArray[np.int32]
 
 
 def label_rows(
@@ -75,7 +81,7 @@ def label_rows(
     if workspace.n_shards == 1:
         blocks = [label_problems(_side_by_side(candidates), Y, everywhere=everywhere, late=late)]
     else:
-        parts = row_parts(Y.shape[0], ROWS_AT_ONCE)
+        parts = shared_parts(Y.shape[0], FEWEST_ROWS, ROWS_AT_ONCE)
         blocks = workspace.map("label rows", _block_of_rows, parts, list(candidates), Y, everywhere, late)
     sizes = np.zeros(Y.shape[1], dtype=np.int64)
     for block in blocks:
@@ -129,26 +135,34 @@ def fit_label_rows(
     max_epochs: int,
     tol: float,
     min_weight: float,
-    held_out: NDArray[np.integer],
-) -> SquaredHinge:
-    """The classifiers of all labels: :func:`fit_squared_hinge`, by whoever the workspace has, with the same result."""
+    held: HeldCandidates,
+) -> tuple[sparse.csr_array, NDArray[np.float32], NDArray[np.float32]]:
+    """The classifiers of all labels: :func:`fit_squared_hinge`, by whoever the workspace has, with the same result.
+
+    Returns weights, biases, and the scores of the candidates of ``held`` by classifiers that have not seen their rows;
+    -inf where there is no candidate.
+    """
     settings: dict[str, Any] = {"C": C, "max_epochs": max_epochs, "tol": tol, "min_weight": min_weight}
     workspace = current_workspace()
     n_labels = len(rows.sizes)
+    held_scores = workspace.empty(held.labels.shape, np.float32)
+    held_scores[...] = -np.inf
     if workspace.n_shards == 1:
         problems = rows.of_labels(np.arange(n_labels))
-        return fit_squared_hinge(X, problems, positive_weight=positive_weight, held_out=held_out, **settings)
+        fitted = fit_squared_hinge(X, problems, positive_weight=positive_weight, held_out=held.rows, **settings)
+        _put_held_scores(slice(0, n_labels), held, held.rows, fitted.held, fitted.held_scores, held_scores)
+        return fitted.W, fitted.bias, held_scores
     if positive_weight is None:
         positive_weight = np.ones(n_labels, dtype=np.float32)
     shards = label_shards(rows.sizes, workspace.n_shards, PAIRS_AT_ONCE)
-    fitted = workspace.map("classifiers", _fit_shard, shards, X, rows, positive_weight, held_out, settings)
-    counts, columns, values, bias, held_counts, held_rows, held_scores = (
-        np.concatenate(arrays) for arrays in list(zip(*fitted, strict=True))[:-1]
-    )
-    nobody = np.zeros(0, dtype=np.bool_)  # all are fitted
-    held = HeldPairs(nobody, np.concatenate([[0], np.cumsum(held_counts)]), held_rows, X.shape[0])
-    W = sparse.csr_array((values, columns, np.concatenate([[0], np.cumsum(counts)])), shape=(n_labels, X.shape[1]))
-    return SquaredHinge(finished_weights(W, sum(part.n_open for part in fitted), max_epochs), bias, held, held_scores)
+    # Those with the most rows first: a large one that begins last would be waited for.
+    order = np.argsort([-rows.sizes[labels].sum() for labels in shards], kind="stable")
+    shared = (X, rows, positive_weight, held, held_scores, settings)
+    done = workspace.map("classifiers", _fit_shard, [shards[number] for number in order], *shared)
+    fitted_shards = [done[place] for place in np.argsort(order)]
+    W = _joined_weights(workspace, fitted_shards, (n_labels, X.shape[1]))
+    warn_open_labels(sum(shard.n_open for shard in fitted_shards), max_epochs)
+    return W, np.concatenate([shard.bias for shard in fitted_shards]), held_scores
 
 
 def _fit_shard(
@@ -156,25 +170,65 @@ def _fit_shard(
     X: sparse.csr_array,
     rows: LabelRows,
     positive_weight: NDArray[np.float32],
-    held_out: NDArray[np.integer],
+    held: HeldCandidates,
+    held_scores: NDArray[np.float32],
     settings: dict[str, Any],
 ) -> FittedShard:
     """Fit neighboring labels to the rows that they need."""
     problems = rows.of_labels(np.arange(labels.start, labels.stop))
+    is_held = np.zeros(X.shape[0], dtype=np.bool_)
+    is_held[held.rows] = True
     own, X, problems = _needed_rows(X, problems)
-    held = held_pairs(problems, len(own), np.flatnonzero(np.isin(own, held_out)))
+    pairs = held_out_pairs(problems, len(own), np.flatnonzero(is_held[own]))
     numbers = (settings["C"], positive_weight, settings["max_epochs"], settings["tol"], settings["min_weight"])
-    W, bias, held_scores, n_open = solve_squared_hinge(X, problems, held, *numbers)
-    return FittedShard(
-        np.diff(W.indptr)[labels].astype(np.int64),
-        W.indices.astype(np.int32, copy=False),
-        W.data,
-        bias[labels],
-        np.diff(held.indptr)[labels],
-        own[held.rows].astype(np.int32),
-        held_scores,
-        n_open,
-    )
+    W, bias, scores, n_open = solve_squared_hinge(X, problems, pairs, *numbers)
+    _put_held_scores(labels, held, np.searchsorted(own, held.rows), pairs, scores, held_scores)
+    counts = np.diff(W.indptr)[labels].astype(np.int64)
+    are_halves = W.nnz == 0 or fits_half(W.data)
+    return FittedShard(counts, W.indices.astype(np.int32, copy=False), W.data, bias[labels], are_halves, n_open)
+
+
+def _put_held_scores(
+    labels: slice,
+    held: HeldCandidates,
+    numbers: NDArray[np.integer],
+    pairs: HeldOutPairs,
+    scores: NDArray[np.float32],
+    held_scores: NDArray[np.float32],
+) -> None:
+    """The scores of some labels for the rows held out; ``numbers`` are those of the rows among the ``pairs``."""
+    at, slots = np.nonzero((held.labels >= labels.start) & (held.labels < labels.stop))
+    held_scores[at, slots] = scores[pairs.places_of(held.labels[at, slots], numbers[at])]
+
+
+def _joined_weights(workspace: Workspace, shards: list[FittedShard], shape: tuple[int, int]) -> sparse.csr_array:
+    """The weights of all shards one behind the other, rounded as a model stores them."""
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([shard.counts for shard in shards]))])
+    n_weights = int(indptr[-1])
+    columns, values = workspace.empty(n_weights, np.int32), workspace.empty(n_weights, np.float32)
+    ends = np.cumsum([len(shard.values) for shard in shards]).tolist()
+    are_halves = all(shard.are_halves for shard in shards)
+    workspace.map("classifiers", _put_weights, range(len(shards)), shards, ends, columns, values, are_halves)
+    W = sparse.csr_array(shape, dtype=np.float32)
+    W.data, W.indices = values, columns
+    W.indptr = indptr
+    return as_int32_indices(W)
+
+
+def _put_weights(
+    number: int,
+    shards: list[FittedShard],
+    ends: list[int],
+    columns: NDArray[np.int32],
+    values: NDArray[np.float32],
+    are_halves: bool,
+) -> None:
+    """Copy the weights of a shard to their place among all."""
+    shard = shards[number]
+    places = slice(ends[number] - len(shard.values), ends[number])
+    columns[places], values[places] = shard.columns, shard.values
+    if are_halves:
+        round_in_place(values[places])
 
 
 def _needed_rows(
@@ -186,16 +240,19 @@ def _needed_rows(
     """
     signed = problems.rows
     numbers = np.where(signed >= 0, signed, ~signed)
-    own = np.unique(numbers)
+    is_needed = np.zeros(X.shape[0], dtype=np.bool_)
+    is_needed[numbers] = True
+    own = np.flatnonzero(is_needed)
+    is_canonical = X.has_canonical_format  # asked of the matrix that all shards share, which remembers it
     n_bytes = 8 * int((X.indptr[own + 1] - X.indptr[own]).sum(dtype=np.int64))
     if 2 * len(own) > X.shape[0] or n_bytes > COPIED_BYTES:
         own, needed = np.arange(X.shape[0]), X
     else:
         needed = X[own]
-        places = np.searchsorted(own, numbers).astype(np.int32)
+        places = (np.cumsum(is_needed, dtype=np.int32) - 1)[numbers]
         problems = problems._replace(rows=np.where(signed >= 0, places, ~places))
     needed = as_int32_indices(sparse.csr_array(needed))
-    if not needed.has_canonical_format:
+    if not is_canonical:
         needed = needed.copy()
         needed.sum_duplicates()
     return own, needed, problems

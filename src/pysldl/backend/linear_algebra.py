@@ -20,12 +20,12 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices, primitive, to_device, to_host
 from pysldl.backend.threads import matmul
-from pysldl.backend.workspace import current_workspace, row_parts
+from pysldl.backend.workspace import current_workspace, shared_parts
 
 SMALLEST_SQUARE = 1e-35  # below, numbers of single precision lose digits
 NEARLY = 1e-6  # how far from 1 the length of a row may be that stays as it is
 BLOCK_VALUES = 1 << 22
-ROWS_A_PART = 1 << 13
+FEWEST_ROWS, ROWS_A_PART = 1 << 14, 1 << 15
 
 Array = NDArray[Any]
 
@@ -106,7 +106,7 @@ def l2_normalize(X: Any) -> Any:
 
 def l2_normalize_in_parts(X: sparse.csr_array) -> sparse.csr_array:
     """:func:`l2_normalize` of sparse rows in the workspace of the fit, which may be a cluster."""
-    workspace, parts = current_workspace(), row_parts(X.shape[0], ROWS_A_PART)
+    workspace, parts = current_workspace(), shared_parts(X.shape[0], FEWEST_ROWS, ROWS_A_PART)
     if has_unit_rows(X) if workspace.n_shards == 1 else all(workspace.map("scaling", _part_has_unit_rows, parts, X)):
         return X
     data = workspace.empty(X.nnz, X.dtype)
@@ -330,9 +330,9 @@ def conjugate_gradients(
 
     ``operator`` maps a matrix ``P`` to ``A P``; ``residual`` is ``B - A W`` at the start; ``scale`` is the inverse of
     the diagonal of ``A``; ``goal`` is the length of every column's residual at which to stop, and ``whole`` the lengths
-    of the columns of ``B``, against which residuals are told. ``on_step`` hears the number of every step and the
-    relative length of the residual; ``stop`` is asked after every step, with its number and ``W``, whether to stop.
-    ``deflation`` names directions that shall not slow the steps down; it is worth its cost where many steps are to be
+    of the columns of ``B``, to which residuals are relative. ``on_step`` is called with the number of every step and
+    the relative length of the residual; ``stop`` with the number and ``W`` after every step, and tells whether to stop.
+    ``deflation`` holds directions that would slow convergence down; it is worth its cost where many steps are to be
     taken. Returns the number of steps, at least 1, and the length of the residual against ``whole``.
     """
     direction = scale[:, None] * residual

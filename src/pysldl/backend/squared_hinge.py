@@ -13,7 +13,7 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import as_int32_indices, has_numba, primitive
 from pysldl.backend.half_precision import round_in_place
-from pysldl.backend.label_problems import HeldPairs, LabelProblems, held_pairs
+from pysldl.backend.label_problems import HeldOutPairs, LabelProblems, held_out_pairs
 from pysldl.backend.workspace import row_parts
 
 BIAS_CENTER = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
@@ -47,7 +47,7 @@ class SquaredHinge(NamedTuple):
         Rounded to half precision, in which a model stores it.
     bias : ndarray of shape (n_labels,), float32
         A label all of whose rows have the same sign gets no weights and that sign as bias; one without rows, -1.
-    held : HeldPairs
+    held : HeldOutPairs
         The pairs of a label and a row held out.
     held_scores : ndarray of shape (n_pairs,), float32
         Their scores by the classifiers of the other rows.
@@ -55,7 +55,7 @@ class SquaredHinge(NamedTuple):
 
     W: sparse.csr_array
     bias: NDArray[np.float32]
-    held: HeldPairs
+    held: HeldOutPairs
     held_scores: NDArray[np.float32]
 
 
@@ -112,15 +112,17 @@ def fit_squared_hinge(
         X.sum_duplicates()
     if positive_weight is None:
         positive_weight = np.ones(len(problems.indptr) - 1, dtype=np.float32)
-    held = held_pairs(problems, X.shape[0], held_out)
+    held = held_out_pairs(problems, X.shape[0], held_out)
     W, bias, held_scores, n_open = solve_squared_hinge(
         X, problems, held, C, positive_weight, max_epochs, tol, min_weight
     )
-    return SquaredHinge(finished_weights(W, n_open, max_epochs), bias, held, held_scores)
+    warn_open_labels(n_open, max_epochs)
+    round_in_place(W.data)
+    return SquaredHinge(as_int32_indices(W), bias, held, held_scores)
 
 
-def finished_weights(W: sparse.csr_array, n_open: int, max_epochs: int) -> sparse.csr_array:
-    """The weights of all labels as a model stores them; a warning where the descent of ``n_open`` labels was ended."""
+def warn_open_labels(n_open: int, max_epochs: int) -> None:
+    """Say where the descent of ``n_open`` labels was ended."""
     if n_open:
         from sklearn.exceptions import ConvergenceWarning  # not above: a model that only predicts would wait for it
 
@@ -129,8 +131,6 @@ def finished_weights(W: sparse.csr_array, n_open: int, max_epochs: int) -> spars
             ConvergenceWarning,
             stacklevel=3,
         )
-    round_in_place(W.data)
-    return as_int32_indices(W)
 
 
 def squared_hinge_memory(n_features: int) -> int:
@@ -142,7 +142,7 @@ def squared_hinge_memory(n_features: int) -> int:
 def solve_squared_hinge(
     X: sparse.csr_array,
     problems: LabelProblems,
-    held: HeldPairs,
+    held: HeldOutPairs,
     C: float,
     positive_weight: NDArray[np.float32],
     max_epochs: int,
@@ -216,7 +216,7 @@ def _fit_batch(
     X: sparse.csr_array,
     lengths: NDArray[np.float32],
     problems: LabelProblems,
-    held: HeldPairs,
+    held: HeldOutPairs,
     held_scores: NDArray[np.float32],
     labels: NDArray[np.int64],
     C: np.float32,
@@ -250,7 +250,7 @@ class _Batch:
         X: sparse.csr_array,
         lengths: NDArray[np.float32],
         problems: LabelProblems,
-        held: HeldPairs,
+        held: HeldOutPairs,
         labels: NDArray[np.int64],
         C: np.float32,
         positive_weight: NDArray[np.float32],
@@ -325,7 +325,7 @@ class _Batch:
             active[settled] = m[settled]
         self.done = np.where(skipped, self.done | one_sided(self.n_positive, self.m), done)
 
-    def score_held(self, held: HeldPairs, held_scores: NDArray[np.float32], min_weight: np.float32) -> None:
+    def score_held(self, held: HeldOutPairs, held_scores: NDArray[np.float32], min_weight: np.float32) -> None:
         """Note what the weights that will be kept say of the rows held out so far."""
         pruned = np.where(np.abs(self.w) >= min_weight, self.w, np.float32(0))
         owner, slot = np.nonzero(self.is_held)

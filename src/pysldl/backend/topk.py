@@ -169,7 +169,7 @@ def top_k_sparse(scores: Any, k: int) -> TopK:
 
 
 def _top_k_of_one(sparse: Any, labels: NDArray[np.int64], best: NDArray[Any]) -> TopK:
-    """Fill in the result of a single row, for whose sake no block is padded: services ask row by row."""
+    """Fill in the result of a single row, without padding a block: services predict row by row."""
     k = labels.shape[1]
     label, value = sparse.indices, sparse.data.astype(best.dtype, copy=False)
     if np.isnan(value).any():

@@ -12,6 +12,7 @@ from pysldl.backend.threads import parallel_map
 
 NODES_AT_ONCE = 1 << 20
 
+TIE = 2.0**-20  # by how much of its probability a candidate falls behind the one that was before it
 MIN_HESSIAN = 1e-3  # of a child: with less, its value is the quotient of two numbers near zero
 
 N_BINS = 64  # values of a feature that a tree tells apart

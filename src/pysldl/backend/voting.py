@@ -47,12 +47,12 @@ def vote_by_terms(
     n_terms: int,
     max_postings: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
-    """:func:`votes_apart` of the neighbors that :func:`search_by_terms` finds."""
+    """:func:`split_votes` of the neighbors that :func:`search_by_terms` finds."""
     limits = {"n_terms": n_terms, "max_postings": max_postings}
-    return votes_apart(*search_by_terms(X, postings, n_neighbors, exclude, **limits), temperature, Y, m, is_held)
+    return split_votes(*search_by_terms(X, postings, n_neighbors, exclude, **limits), temperature, Y, m, is_held)
 
 
-def votes_apart(
+def split_votes(
     neighbors: NDArray[np.int32],
     similarities: NDArray[np.float32],
     temperature: float,
@@ -60,7 +60,7 @@ def votes_apart(
     m: int,
     is_held: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
-    """:func:`vote_top` of the neighbors that are not held out, and the labels of :func:`vote_top` of all."""
+    """:func:`vote_top` of the neighbors that are not held out, and the labels of :func:`vote_top` of all neighbors."""
     others = np.where(is_held[neighbors], np.int32(-1), neighbors)  # what -1 picks is -1 in any case
     labels, votes = vote_top(others, vote_weights(others, similarities, temperature), Y, m)
     return labels, votes, vote_top(neighbors, vote_weights(neighbors, similarities, temperature), Y, m)[0]

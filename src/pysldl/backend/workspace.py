@@ -69,6 +69,20 @@ def current_workspace() -> Workspace:
     return _current.get() or Workspace()
 
 
+def shared_parts(n_rows: int, least: int, most: int) -> list[slice]:
+    """``range(n_rows)`` in slices for the current workspace: about one for every four of its shards.
+
+    They have ``least`` to ``most`` rows; the last has what is left. For work whose results do not depend on the cut.
+
+    Examples
+    --------
+    >>> shared_parts(5, 1, 3)
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    size = -(-4 * n_rows // current_workspace().n_shards)
+    return row_parts(n_rows, min(max(size, least), most))
+
+
 def row_parts(n_rows: int, size: int) -> list[slice]:
     """``range(n_rows)`` in slices of ``size`` rows, the last with what is left.
 

@@ -46,11 +46,6 @@ class BaselineClassifier(AnnotatedParameters, BaseLabelClassifier):
     progress: ProgressCallback | bool | None = None
     random_state: Any = None
 
-    @property
-    def _wants_calibration(self) -> bool:
-        """Whether a threshold is to be learned; one class for each row needs none."""
-        return self.calibrate and self.target_kind_ != "classes"
-
     def _held_out_calibration(self, X: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> ScoreCalibration:
         """Calibrate by a second model that does not see a tenth of the rows, at most 5,000.
 

@@ -1,15 +1,13 @@
 """DELA: label-specific features by learning which latent features do not matter to a label."""
 
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
 from typing import Annotated, Any
 
 import torch
-from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from pysldl._utils.constraints import Count, NotNegative, Positive, Share
+from pysldl._utils.constraints import Count, NotNegative, Positive, Share, between
 from pysldl._utils.light_estimator import inherit_parameters
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
 from pysldl.baselines.torch_training.label_chunks import narrow, of_labels, sum_over_labels
@@ -79,7 +77,7 @@ class DELA(LabelSpecificClassifier):
     beta: NotNegative = 1.0
     latent_dim: Count = 50
     temperature: Positive = 2 / 3
-    off_noise: Annotated[float, Interval(Real, 0, 1, closed="right")] = 0.5
+    off_noise: Annotated[float, between(0, 1, "right")] = 0.5
     dropout: Share = 0.0
     gate_rate: Positive = 1.0
     _: KW_ONLY

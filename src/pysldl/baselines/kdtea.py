@@ -2,15 +2,13 @@
 
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from numbers import Real
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import torch
-from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 
-from pysldl._utils.constraints import Count, NotNegative, Share
+from pysldl._utils.constraints import Count, NotNegative, Share, Weight
 from pysldl._utils.light_estimator import inherit_parameters
 from pysldl.baselines.torch_training.classifier import Scoring, TorchClassifier
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
@@ -71,7 +69,7 @@ class KDTEA(TorchClassifier):
     array([0, 1, 0, 1])
     """
 
-    alpha: Annotated[float, Interval(Real, 0, 1, closed="both")] = 0.5
+    alpha: Weight = 0.5
     reconstruction_weight: NotNegative = 0.1
     alignment_weight: NotNegative = 0.01
     teacher_dim: Count = 256

@@ -57,8 +57,8 @@ class MethodSpec:
         """A new estimator; ``overrides`` change its parameters."""
         module, _, name = self.path.rpartition(".")
         make: Callable[..., Any] = getattr(import_module(module), name)
-        where = f"method {self.name}:"
-        return with_settings(make(**{**self.arguments, **overrides}), parse_settings(self.changes, where), where)
+        made, where = make(**{**self.arguments, **overrides}), f"method {self.name}:"
+        return with_settings(made, parse_settings(self.changes, where), where) if self.changes else made
 
 
 def _preset(name: str, title: str, preset: str, grid: tuple[str, ...] | None = None) -> MethodSpec:

@@ -15,11 +15,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from pysldl._utils.constraints import NotNegative, Positive
+from pysldl._utils.constraints import NotNegative, Positive, between
 from pysldl._utils.light_estimator import inherit_parameters
 from pysldl.baselines.torch_training.classifier import Clip, OptimizerName, TorchClassifier, decay_weights_only
 from pysldl.baselines.torch_training.dense_batches import DenseBatches
@@ -128,7 +127,7 @@ class ClassBalancedLossClassifier(FocalLossClassifier):
     array([0, 1, 0, 1])
     """
 
-    beta: Annotated[float, Interval(Real, 0, 1, closed="neither")] = 0.9
+    beta: Annotated[float, between(0, 1, "neither")] = 0.9
     weighting: Literal["label", "row"] = "label"
 
     def _objective(self, network: Any, train: DenseBatches) -> Objective:

@@ -100,7 +100,7 @@ def _interrupted(debug: bool) -> int:
 
 
 def _message(error: Exception) -> str | None:
-    """What to tell about an error that the caller can do something about; None for a defect of the library."""
+    """The message of an error that the caller can do something about; None for a defect of the library."""
     match error:
         case CycloptsError():
             return f"{error} (see: sldl --help)"

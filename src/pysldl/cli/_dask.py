@@ -57,14 +57,17 @@ class Cluster:
             yield client
 
 
-def open_parts(data: str, reading: Reading | None, *, n_features: int | None = None) -> "Parts":
+NO_CLUSTER = Cluster()
+
+
+def open_parts(data: str, reading: Reading, *, n_features: int | None = None) -> "Parts":
     """The parts of files, with the columns that the options name."""
     from pysldl.dask.parts import read_parts
     from pysldl.datasets.parquet import is_arrow_path
 
     if not is_arrow_path(data):
         raise DataError(f"--dask: {data} is no Parquet or Arrow file, nor a folder or pattern of them.")
-    options = (reading or Reading()).options()
+    options = reading.options()
     known = ("text", "labels", "indices", "values", "n_features")
     for name in options:
         if name not in known:
@@ -142,7 +145,8 @@ def predict_part(
     """Predict for one part and write its file, whole or not at all; returns numbers of rows and labels."""
     from pysldl._utils.files import open_atomic
     from pysldl.backend.threads import at_most_threads
-    from pysldl.cli.predict import Row, write_parquet_rows
+    from pysldl.cli._model import UnlabeledRows
+    from pysldl.cli.predict import predict_rows, write_parquet_rows
     from pysldl.dask.transport import unpacked
     from pysldl.dask.workspace import release_when_large
     from pysldl.datasets.parquet import read_part
@@ -150,22 +154,16 @@ def predict_part(
     classifier = unpacked(token, model)
     rows = read_part(part, columns, labels=False, n_features=_width(classifier))
     try:
+        unlabeled = UnlabeledRows(rows.X if rows.texts is None else rows.texts)
+        cut, proba = settings["threshold"], settings["proba"]
         with at_most_threads(1):
-            labels, scores = classifier.predict_topk(
-                rows.X if rows.texts is None else rows.texts, settings["k"], proba=settings["proba"]
-            )
+            found = list(predict_rows(classifier, unlabeled, settings["k"], cut, first_row=first_row, proba=proba))
     except DataError as error:
         raise DataError(f"{part}: {error}") from error
-    kept = (labels >= 0) & (scores >= settings["threshold"])
-    found = []
-    for at in range(len(labels)):
-        names = [str(name) for name in classifier.label_names_[labels[at][kept[at]]]]
-        columns_of_labels, own = labels[at][kept[at]].tolist(), scores[at][kept[at]].tolist()
-        found.append(Row(first_row + at, None, None, columns_of_labels, None, names, own))
     with open_atomic(_target(Path(out), number)) as stream:
         write_parquet_rows(stream, found, "probabilities" if settings["proba"] else "scores")
     release_when_large()
-    return len(found), int(kept.sum())
+    return len(found), sum(len(row.names) for row in found)
 
 
 def _width(classifier: Any) -> int | None:
@@ -210,7 +208,7 @@ def scored_parts(
     progress: "ProgressCallback | None",
     scratch: Path | None = None,
 ) -> "Scored":
-    """Predictions of all parts held against their labels; only sums come back from the workers."""
+    """Score the predictions of all parts on the workers; only sums come back."""
     from pysldl.dask.classifier import open_model
     from pysldl.dask.cluster import clear_errors, shared_folder
     from pysldl.dask.workspace import gather

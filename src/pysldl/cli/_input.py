@@ -74,7 +74,10 @@ class Reading:
         return parse_assignments([*words, *(self.read or [])], "--read")
 
 
-def read_data(data: str, reading: Reading | None = None, *, n_features: int | None = None) -> "Dataset":
+USUAL_READING = Reading()
+
+
+def read_data(data: str, reading: Reading = USUAL_READING, *, n_features: int | None = None) -> "Dataset":
     """Read the data set of a file, of a name in the catalog, or of standard input (``-``).
 
     ``n_features`` is what a model expects; only svmlight files, which do not say how many they have, need it.
@@ -82,7 +85,6 @@ def read_data(data: str, reading: Reading | None = None, *, n_features: int | No
     from pysldl.datasets import load_dataset, read_dataset
     from pysldl.datasets.readers import detect_format
 
-    reading = reading or Reading()
     if not Path(data).is_file() and data != STANDARD_INPUT and (name := _catalog_name(data)) is not None:
         refused = reading.given()
         if refused:
@@ -124,15 +126,22 @@ def local_file(data: str) -> Iterator[Path]:
             raise type(error)(str(error).replace(str(path), "standard input")) from error
 
 
-def parse_cutoffs(text: str) -> tuple[int, ...]:
-    """``"1,3,5"`` as numbers."""
+def split_words(text: str | None) -> list[str] | None:
+    """The words between commas; None where the option was not given."""
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def parse_numbers(text: str | None, option: str, usual: tuple[int, ...]) -> tuple[int, ...]:
+    """``"1,3,5"`` as numbers of at least 1, each once; the ``usual`` ones where the option was not given."""
+    if text is None:
+        return usual
     try:
-        cutoffs = tuple(dict.fromkeys(int(word) for word in text.split(",")))
+        numbers = tuple(dict.fromkeys(int(word) for word in text.split(",")))
     except ValueError:
-        cutoffs = ()
-    if not cutoffs or min(cutoffs) < 1:
-        raise DataError(f"--ks {text}: expected whole numbers of at least 1, such as 1,3,5.")
-    return cutoffs
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise DataError(f"{option} {text}: expected whole numbers of at least 1, such as 1,3,5.")
+    return numbers
 
 
 def parse_ranges(text: str, option: str, n: int, thing: str) -> list[int]:

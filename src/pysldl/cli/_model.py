@@ -1,4 +1,4 @@
-"""A model folder and a data set side by side, their columns matched by name; rows to predict labels for."""
+"""A loaded model with a data set: columns matched by name, true labels, rows to predict labels for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How predictions are scored: numbers of labels, labels that the model does not know, and propensities."""
+    """Settings of an evaluation: cutoffs, what to do with unknown labels, and propensities."""
 
     cutoffs: tuple[int, ...]
     unseen: Unseen | None
@@ -54,7 +54,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Scored:
-    """Numbers of rows and of true labels that were never seen, and what was gained and could be, by metric."""
+    """Sums of an evaluation: rows, true labels unseen in training, and gained and attainable sums by metric."""
 
     n_rows: int
     n_unseen: int
@@ -175,29 +175,26 @@ class UnlabeledRows:
     """Rows to predict labels for, as the model takes them, and what identifies them."""
 
     X: Any
-    ids: Sequence[str] | None
-    titles: Sequence[str] | None
+    ids: Sequence[str] | None = None
+    titles: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.X) if isinstance(self.X, list) else int(self.X.shape[0])
 
 
-def read_unlabeled(
-    opened: Model, data: str, split: str | None, features: Features, reading: Reading | None
-) -> UnlabeledRows:
-    """What the model should predict labels for: features, or texts, which may come without labels."""
+def read_unlabeled(opened: Model, data: str, split: str | None, features: Features, reading: Reading) -> UnlabeledRows:
+    """Read the rows to predict labels for: features, or texts, which need no labels."""
     from pysldl.datasets.annif_corpus import is_annif_corpus, read_annif_texts
     from pysldl.datasets.parquet import is_arrow_path
     from pysldl.datasets.text import read_texts
 
     if opened.takes_texts and split is None and is_annif_corpus(data):
         texts = read_annif_texts(data)
-        return UnlabeledRows(texts.texts, texts.ids, None)
+        return UnlabeledRows(texts.texts, texts.ids)
     if split is None and is_arrow_path(data):
         return _read_parts(opened, data, reading)
     is_file = data == STANDARD_INPUT or Path(data).is_file()
     if opened.takes_texts and is_file and split is None:
-        reading = reading or Reading()
         with local_file(data) as path:
             found = read_texts(path, format=reading.input_format, **_text_options(reading, data))
         return UnlabeledRows(found.texts, found.ids, found.titles)
@@ -205,11 +202,11 @@ def read_unlabeled(
     return UnlabeledRows(opened.rows_of(dataset, features), dataset.ids, dataset.titles)
 
 
-def _read_parts(opened: Model, data: str, reading: Reading | None) -> UnlabeledRows:
+def _read_parts(opened: Model, data: str, reading: Reading) -> UnlabeledRows:
     """Rows of Parquet or Arrow files, which may come without labels."""
     from pysldl.datasets.parquet import Columns, list_parts, read_part
 
-    options = (reading or Reading()).options()
+    options = reading.options()
     columns = Columns(**{name: str(options[name]) for name in Columns._fields if name in options})
     width = None if opened.takes_texts else opened.classifier.n_features_in_
     parts = [read_part(part, columns, labels=False, n_features=width) for part in list_parts(data)]
@@ -217,8 +214,8 @@ def _read_parts(opened: Model, data: str, reading: Reading | None) -> UnlabeledR
         needed = "texts" if opened.takes_texts else "features"
         raise DataError(f"{data}: {opened.path} was fitted on {needed}, of which there are none here.")
     if opened.takes_texts:
-        return UnlabeledRows([text for part in parts for text in part.texts or []], None, None)
-    return UnlabeledRows(sparse.vstack([part.X for part in parts], format="csr"), None, None)
+        return UnlabeledRows([text for part in parts for text in part.texts or []])
+    return UnlabeledRows(sparse.vstack([part.X for part in parts], format="csr"))
 
 
 def _text_options(reading: Reading, data: str) -> dict[str, Any]:

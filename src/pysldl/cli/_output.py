@@ -56,17 +56,17 @@ def facts(entries: Mapping[str, Any]) -> Table:
     """Names and values, one below the other."""
     grid = Table.grid(padding=(0, 2))
     for name, value in entries.items():
-        grid.add_row(name, escape(_said(value)))
+        grid.add_row(name, escape(_as_text(value)))
     return grid
 
 
-def _said(value: Any) -> str:
-    """A value as people write it: lists without brackets, a line for each entry with parts of its own, four digits."""
+def _as_text(value: Any) -> str:
+    """A value as text: lists without brackets, mappings one a line, numbers with four digits."""
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_said(part)}" for name, part in value.items())
+        return ", ".join(f"{name} {_as_text(part)}" for name, part in value.items())
     if isinstance(value, (list, tuple)):
         between = "\n" if any(isinstance(part, Mapping) for part in value) else ", "
-        return between.join(map(_said, value)) or "none"
+        return between.join(map(_as_text, value)) or "none"
     return "none" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

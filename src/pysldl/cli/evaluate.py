@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from pysldl.cli._dask import Cluster, name_of_parts
-from pysldl.cli._input import Data, Features, ModelFolder, Reading, choose_rows, parse_cutoffs, read_data
+from pysldl.cli._dask import NO_CLUSTER, Cluster, name_of_parts
+from pysldl.cli._input import USUAL_READING, Data, Features, ModelFolder, Reading, choose_rows, parse_numbers, read_data
 from pysldl.cli._output import console, note, percent, print_json, table
 
 if TYPE_CHECKING:
     from pysldl.cli._model import Model, Scored, Scoring
 
+USUAL_CUTOFFS = (1, 3, 5)
 USUAL_PROPENSITY = (0.55, 1.5)
 
 
@@ -18,13 +19,13 @@ def evaluate(
     /,
     *,
     split: str | None = None,
-    ks: str = "1,3,5",
+    ks: str | None = None,
     unseen: Literal["keep", "drop"] | None = None,
     propensity_a: float | None = None,
     propensity_b: float | None = None,
     features: Features = "auto",
-    reading: Reading | None = None,
-    cluster: Cluster | None = None,
+    reading: Reading = USUAL_READING,
+    cluster: Cluster = NO_CLUSTER,
     json: bool = False,
 ) -> None:
     """Score the predictions of a model: P, nDCG, R, PSP and PSnDCG at k.
@@ -37,8 +38,8 @@ def evaluate(
     ----------
     split : str, optional
         Rows to score: a split of the data, or all. Default: test if there is such a split, else all.
-    ks : str
-        Numbers of predicted labels to score.
+    ks : str, optional
+        Numbers of predicted labels to score. Default: 1,3,5.
     unseen : {"keep", "drop"}, optional
         Labels without training examples: keep counts them as misses, drop leaves them out of the truth. Default: keep,
         but a label name that the model does not know is an error.
@@ -51,9 +52,9 @@ def evaluate(
     """
     from pysldl.cli._model import Scoring, open_model
 
-    cutoffs = parse_cutoffs(ks)
+    cutoffs = parse_numbers(ks, "--ks", USUAL_CUTOFFS)
     opened = open_model(model)
-    if cluster is not None and cluster.dask is not None:
+    if cluster.dask is not None:
         name, part = name_of_parts(data), "all"
     else:
         dataset = read_data(data, reading, n_features=opened.classifier.n_features_in_)
@@ -63,7 +64,7 @@ def evaluate(
     a = usual_a if propensity_a is None else propensity_a
     b = usual_b if propensity_b is None else propensity_b
     scoring = Scoring(cutoffs, unseen, (a, b), opened.n_training_rows)
-    if cluster is not None and cluster.dask is not None:
+    if cluster.dask is not None:
         scored = _scored_on_dask(opened, data, scoring, reading, cluster)
     else:
         labels, _ = opened.classifier.predict_topk(opened.rows_of(rows, features), max(cutoffs))
@@ -89,9 +90,7 @@ def evaluate(
         _print(result, cutoffs)
 
 
-def _scored_on_dask(
-    opened: "Model", data: str, scoring: "Scoring", reading: Reading | None, cluster: Cluster
-) -> "Scored":
+def _scored_on_dask(opened: "Model", data: str, scoring: "Scoring", reading: Reading, cluster: Cluster) -> "Scored":
     """Predictions of all rows of files, made and scored by the workers part by part."""
     from pysldl._utils.progress import stage_bars
     from pysldl.cli._dask import open_parts, scored_parts

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pysldl.cli._input import STANDARD_INPUT, Data, Features, Reading
+from pysldl.cli._input import STANDARD_INPUT, USUAL_READING, Data, Features, Reading
 from pysldl.cli._output import Json, console, print_json
 from pysldl.exceptions import DataError
 
@@ -28,7 +28,7 @@ def explain(
     top: int = 5,
     split: str | None = None,
     features: Features = "auto",
-    reading: Reading | None = None,
+    reading: Reading = USUAL_READING,
     json: Json = False,
 ) -> None:
     """Show why a row gets its labels: similar training examples, and the words that speak for or against them.

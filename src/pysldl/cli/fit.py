@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from pysldl._utils.progress import stage_bars
-from pysldl.cli._dask import Cluster, would_not_fit
-from pysldl.cli._input import AnyData, Reading, choose_rows, read_data
+from pysldl.cli._dask import NO_CLUSTER, Cluster, would_not_fit
+from pysldl.cli._input import USUAL_READING, AnyData, Reading, choose_rows, read_data
 from pysldl.cli._output import Json, note, print_result
 from pysldl.exceptions import DataError
 
@@ -33,8 +33,8 @@ def fit(
     vocabulary: Path | None = None,
     language: str | None = None,
     match_names: bool = False,
-    reading: Reading | None = None,
-    cluster: Cluster | None = None,
+    reading: Reading = USUAL_READING,
+    cluster: Cluster = NO_CLUSTER,
     json: Json = False,
 ) -> None:
     """Fit a model and write its folder.
@@ -83,7 +83,6 @@ def fit(
     from pysldl.inspection.explanation import row_snippets
 
     _check_target(model, overwrite)
-    cluster = cluster or Cluster()
     if cluster.dask is not None or would_not_fit(data):
         if split is not None or keep_examples or vocabulary is not None:
             raise DataError("--dask: takes all rows, and neither --split, --keep-examples nor --vocabulary.")
@@ -127,7 +126,7 @@ def _fit_on_dask(
     model: Path,
     settings: tuple[str, list[str], int, str | None],
     overwrite: bool,
-    reading: Reading | None,
+    reading: Reading,
     cluster: Cluster,
     json: bool,
 ) -> None:
@@ -174,7 +173,7 @@ def _save(classifier: Any, model: Path, about: dict[str, Any], overwrite: bool, 
 
 
 def _check_target(model: Path, overwrite: bool) -> None:
-    """Refuse before the work what could not be saved after it."""
+    """Raise an error before the fit if the model could not be saved after it."""
     from pysldl.persistence.versions import check_target
 
     target = model.resolve()
@@ -247,7 +246,7 @@ def _memory_line(memory: dict[str, int], *, complete: bool) -> str:
 
 
 def _learned(classifier: Any) -> dict[str, Any]:
-    """What fitting found out beside the weights."""
+    """Threshold, held-out F1 and numbers of steps or epochs, as far as the classifier has them."""
     found: dict[str, Any] = {}
     if classifier.calibration_ is not None:
         found["threshold"] = classifier.calibration_.threshold_

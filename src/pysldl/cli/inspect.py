@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from pysldl.cli._input import Features, ModelFolder, Reading
+from pysldl.cli._input import USUAL_READING, Features, ModelFolder, Reading
 from pysldl.cli._output import Json, console, facts, note, print_json, table
 from pysldl.exceptions import DataError
 
@@ -32,7 +32,7 @@ def inspect(
     data: str | None = None,
     split: str | None = None,
     features: Features = "auto",
-    reading: Reading | None = None,
+    reading: Reading = USUAL_READING,
     json: Json = False,
 ) -> None:
     """Show what a model is made of, its labels and the relations between them.
@@ -83,7 +83,7 @@ def relations_table(title: str, relations: "Relations", **extra: list[str]) -> T
 
 
 def _facts(model: Path, manifest: "Manifest") -> dict[str, Any]:
-    """Return what the manifest says."""
+    """Return the facts of the manifest."""
     return {
         "model": str(model),
         "class": manifest.model_class,
@@ -129,7 +129,7 @@ def _ask_model(
 
 
 def _write_card(
-    model: Path, target: Path, data: str | None, split: str | None, features: Features, reading: Reading | None
+    model: Path, target: Path, data: str | None, split: str | None, features: Features, reading: Reading
 ) -> None:
     from pysldl.cli._model import open_model
     from pysldl.inspection.card import make_card, write_card
@@ -140,7 +140,7 @@ def _write_card(
     note(f"wrote {target}")
 
 
-def _measure(opened: "Model", data: str, split: str | None, features: Features, reading: Reading | None) -> "HeldOut":
+def _measure(opened: "Model", data: str, split: str | None, features: Features, reading: Reading) -> "HeldOut":
     """Return the quality of a model on rows of a data set."""
     from pysldl.cli._input import choose_rows, read_data
     from pysldl.estimator.calibration import LABELS_PER_ROW

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple
 
-from pysldl.cli._dask import Cluster
-from pysldl.cli._input import STANDARD_INPUT, Data, Features, ModelFolder, Reading
+from pysldl.cli._dask import NO_CLUSTER, Cluster
+from pysldl.cli._input import STANDARD_INPUT, USUAL_READING, Data, Features, ModelFolder, Reading
 from pysldl.cli._output import print_json, say
 from pysldl.exceptions import DataError, MissingDependencyError
 
@@ -50,8 +50,8 @@ def predict(
     format: Literal["jsonl", "csv", "tsv", "parquet", "xc"] | None = None,
     split: str | None = None,
     features: Features = "auto",
-    reading: Reading | None = None,
-    cluster: Cluster | None = None,
+    reading: Reading = USUAL_READING,
+    cluster: Cluster = NO_CLUSTER,
     json: bool = False,
 ) -> None:
     """Predict the labels of every row, by name, best first.
@@ -94,23 +94,24 @@ def predict(
     """
     from pysldl.cli._model import open_model, read_unlabeled
 
-    if cluster is not None and cluster.dask is not None:
+    if cluster.dask is not None:
         _predict_on_dask(model, data, k, threshold, proba, out, split, reading, cluster, json)
         return
     written_as = format or _format_of(out)
     if written_as == "parquet" and out is None:
         raise DataError("--format parquet: a table of bytes, which needs a file: give --out FILE.")
     opened = open_model(model)
-    wishes = [value for value in (threshold, recall, precision) if value is not None]
-    if len(wishes) > 1:
+    given = [value for value in (threshold, recall, precision) if value is not None]
+    if len(given) > 1:
         raise DataError("--threshold, --recall and --precision each choose where to cut: give one of them.")
-    usual = USUAL_K if not wishes else K_OF_SETS if threshold is None else K_WITH_THRESHOLD
+    usual = USUAL_K if not given else K_OF_SETS if threshold is None else K_WITH_THRESHOLD
     limit = usual if k is None else k
     cut = (
         _set_threshold(opened, recall, precision, proba) if threshold is None else _threshold(opened, threshold, proba)
     )
-    options = {"proba": proba, "hierarchy": hierarchy, "match_names": match_names}
-    rows = list(_predict(opened, read_unlabeled(opened, data, split, features, reading), limit, cut, options))
+    options: dict[str, Any] = {"proba": proba, "hierarchy": hierarchy, "match_names": match_names}
+    unlabeled = read_unlabeled(opened, data, split, features, reading)
+    rows = list(predict_rows(opened.classifier, unlabeled, limit, cut, **options))
     kind = "probabilities" if proba else "scores"
     if out is not None:
         _write(out, written_as, rows, kind, len(opened.classifier.label_names_))
@@ -134,7 +135,7 @@ def _predict_on_dask(
     proba: bool,
     out: Path | None,
     split: str | None,
-    reading: Reading | None,
+    reading: Reading,
     cluster: Cluster,
     json: bool,
 ) -> None:
@@ -195,18 +196,19 @@ def _threshold(opened: "Model", threshold: float | Literal["learned"], proba: bo
     return float(calibration.probability(learned)) if proba else learned
 
 
-def _predict(
-    opened: "Model", rows: "UnlabeledRows", k: int, threshold: float, options: dict[str, Any]
+def predict_rows(
+    classifier: Any, rows: "UnlabeledRows", k: int, threshold: float, *, first_row: int = 0, **options: Any
 ) -> Iterator[Row]:
-    labels, scores = opened.classifier.predict_topk(rows.X, k, **options)
-    names, ids_of = opened.classifier.label_names_, opened.classifier.label_ids_
+    """Yield the labels of rows that score at least ``threshold``, k at most; ``options`` are those of predict_topk."""
+    labels, scores = classifier.predict_topk(rows.X, k, **options)
+    names, ids_of = classifier.label_names_, classifier.label_ids_
     kept = (labels >= 0) & (scores >= threshold)
     for number in range(len(labels)):
         columns = labels[number][kept[number]].tolist()
         id, title = (None if parts is None else parts[number] for parts in (rows.ids, rows.titles))
         found = scores[number][kept[number]].tolist()
         uris = None if ids_of is None else [str(ids_of[c]) for c in columns]
-        yield Row(number, id, title, columns, uris, [str(names[c]) for c in columns], found)
+        yield Row(first_row + number, id, title, columns, uris, [str(names[c]) for c in columns], found)
 
 
 def _identity(row: Row) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pysldl.cli._input import parse_ranges
+from pysldl.cli._input import parse_numbers, parse_ranges, split_words
 from pysldl.cli._output import console, note, print_json, say, table
 from pysldl.exceptions import DataError
 
@@ -98,11 +98,15 @@ class ExperimentOptions:
             n_folds=self.folds,
             seed=self.seed,
             stratified=self.stratified,
-            c_hats=_numbers(self.c_hats, "--c-hats", PAPER_C_HATS),
-            n_steps=_numbers(self.n_steps, "--n-steps", N_STEPS),
-            ks=_numbers(self.ks, "--ks", PAPER_KS),
+            c_hats=parse_numbers(self.c_hats, "--c-hats", PAPER_C_HATS),
+            n_steps=parse_numbers(self.n_steps, "--n-steps", N_STEPS),
+            ks=parse_numbers(self.ks, "--ks", PAPER_KS),
             validation_rows=self.validation_rows,
         )
+
+    def merged_folders(self) -> list[Path]:
+        """Return the results folders to merge."""
+        return [Path(word) for word in split_words(self.merge) or ()]
 
     def chosen_folds(self) -> list[int]:
         """Return the numbers of the folds to run."""
@@ -196,7 +200,7 @@ def reproduce(
     experiment, report = experiment or ExperimentOptions(), report or ReportOptions()
     if report.check and report.published is None:
         raise DataError("--check needs --published FILE: the paper's results, to check against.")
-    metrics = find_metrics(_words(report.metrics))
+    metrics = find_metrics(split_words(report.metrics))
     published = Published() if report.published is None else read_published(report.published)
     archive, absent, failures = _results(out, experiment, report)
     treatment = unseen_as_in_the_paper if report.unseen == "paper" else lambda _: report.unseen
@@ -227,13 +231,13 @@ def _results(
         return Archive.of_run(run), absent, run.failures
     if report.from_export is None:
         if experiment.merge is not None:
-            note(f"merged {merge_folders(out, _paths(experiment.merge))} finished configurations")
+            note(f"merged {merge_folders(out, experiment.merged_folders())} finished configurations")
         archive = Archive.of_run(open_run(out))
     elif report.report_only or report.export is not None or experiment.merge is not None:
         raise DataError("--from-export reads exported results: leave out --report-only, --export and --merge.")
     else:
         archive = Archive.read(report.from_export)
-    return archive.only(_words(experiment.methods), _words(experiment.datasets)), [], []
+    return archive.only(split_words(experiment.methods), split_words(experiment.datasets)), [], []
 
 
 def _run(out: Path, experiment: ExperimentOptions) -> "tuple[Run, list[str]]":
@@ -242,10 +246,10 @@ def _run(out: Path, experiment: ExperimentOptions) -> "tuple[Run, list[str]]":
     from pysldl.experiments.run.methods import find_methods
     from pysldl.experiments.run.runner import find_sources, run_experiment
 
-    folds, merge = experiment.chosen_folds(), _paths(experiment.merge)
+    folds, merge = experiment.chosen_folds(), experiment.merged_folders()
     protocol = experiment.protocol()
-    methods = find_methods(_words(experiment.methods) or DEFAULT_METHODS)
-    sources, absent = find_sources(_words(experiment.datasets), experiment.data_dir)
+    methods = find_methods(split_words(experiment.methods) or DEFAULT_METHODS)
+    sources, absent = find_sources(split_words(experiment.datasets), experiment.data_dir)
     started = time.monotonic()
     n_configurations = sum(len(configurations(method, protocol)) for method in methods)
     with _progress(n_configurations, len(folds)) as (plan, step):
@@ -304,8 +308,8 @@ def _print_results(
     summaries: "Sequence[Summary]", failures: "Sequence[Failure]", page: Path, holds: bool, report: ReportOptions
 ) -> None:
     if report.json:
-        told = {"summaries": list(map(asdict, summaries)), "failures": list(map(asdict, failures))}
-        print_json(told | {"check": holds if report.check else None, "report": str(page)})
+        shown = {"summaries": list(map(asdict, summaries)), "failures": list(map(asdict, failures))}
+        print_json(shown | {"check": holds if report.check else None, "report": str(page)})
         return
     if not report.check:
         _print_means(summaries)
@@ -352,22 +356,6 @@ def _print_check(found: "Sequence[Agreement]", *, quiet: bool = False) -> bool:
         out.print(f"{method}: {words}", markup=False, soft_wrap=True)
         holds = kept_up if method == REFERENCE else holds
     return holds
-
-
-def _words(text: str | None) -> list[str] | None:
-    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _paths(text: str | None) -> list[Path]:
-    return [Path(word) for word in _words(text) or ()]
-
-
-def _numbers(text: str | None, option: str, default: tuple[int, ...]) -> tuple[int, ...]:
-    words = _words(text)
-    try:
-        return default if words is None else tuple(int(word) for word in words)
-    except ValueError:
-        raise DataError(f"{option} must be whole numbers with commas between, but is {text!r}.") from None
 
 
 def _clock(seconds: float) -> str:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from pysldl.cli._input import ModelFolder, Reading
+from pysldl.cli._input import USUAL_READING, ModelFolder, Reading
 from pysldl.cli._output import print_json, say
 from pysldl.exceptions import DataError, MissingDependencyError
 from pysldl.serve.limits import Limits
 
 if TYPE_CHECKING:
     from pysldl.serve.examples import DataExamples
-    from pysldl.serve.feedback import Teacher
+    from pysldl.serve.feedback import FeedbackStore
 
 TOKEN_VARIABLE = "SLDL_TOKEN"
 DEFAULT_WORKERS = 2
@@ -38,7 +38,7 @@ def serve(
     learn: bool = False,
     limits: Annotated[Limits | None, Parameter(name="*")] = None,
     examples: str | None = None,
-    reading: Reading | None = None,
+    reading: Reading = USUAL_READING,
     json: bool = False,
 ) -> None:
     """Serve a model: an API that tags, explains and relates labels, and a page that shows it.
@@ -98,7 +98,7 @@ def serve(
         allowed_hosts=allowed_host or (),
         tls=None if tls_cert is None or tls_key is None else server.Tls(tls_cert, tls_key),
         access_log=access_log,
-        teacher=_teacher(model, feedback, learn),
+        feedback_store=_feedback_store(model, feedback, learn),
         examples=None if examples is None else _examples(model, examples, reading),
         on_ready=lambda address: _announce(model, address, n_workers, json),
     )
@@ -127,7 +127,7 @@ def _announce(model: Path, address: str, n_workers: int, json: bool) -> None:
     sys.stdout.flush()
 
 
-def _examples(model: Path, data: str, reading: Reading | None) -> "DataExamples":
+def _examples(model: Path, data: str, reading: Reading) -> "DataExamples":
     from pysldl.cli._input import choose_rows, read_data
     from pysldl.persistence import read_manifest
     from pysldl.serve.examples import DataExamples
@@ -136,17 +136,17 @@ def _examples(model: Path, data: str, reading: Reading | None) -> "DataExamples"
     return DataExamples(rows)
 
 
-def _teacher(model: Path, feedback: Path | None, learn: bool) -> "Teacher | None":
+def _feedback_store(model: Path, feedback: Path | None, learn: bool) -> "FeedbackStore | None":
     if feedback is None and not learn:
         return None
-    from pysldl.serve.feedback import Teacher
+    from pysldl.serve.feedback import FeedbackStore
 
     if learn:
         from pysldl.persistence import read_manifest
 
         if not read_manifest(model).parameters.get("online"):
             raise DataError(f"{model}: cannot learn: fit it again with --set online=true, or leave --learn away.")
-    return Teacher(feedback, model if learn else None)
+    return FeedbackStore(feedback, model if learn else None)
 
 
 def _token(file: Path | None) -> str | None:

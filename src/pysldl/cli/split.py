@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pysldl.cli._input import Data, Reading, read_data
+from pysldl.cli._input import USUAL_READING, Data, Reading, read_data
 from pysldl.cli._output import Json, console, print_json, table
 from pysldl.exceptions import DataError
 
@@ -24,7 +24,7 @@ def split(
     validation: float = 0.0,
     random: bool = False,
     seed: int = 0,
-    reading: Reading | None = None,
+    reading: Reading = USUAL_READING,
     json: Json = False,
 ) -> None:
     """Split the rows of a data set into train and test rows, keeping the share of every label.

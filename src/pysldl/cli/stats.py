@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
+from pysldl.cli._input import split_words
 from pysldl.cli._output import console, note, print_json, table
 from pysldl.exceptions import DataError
 
@@ -74,7 +75,7 @@ def _tests(results: Path, lower_is_better: str | None, alpha: float) -> "list[Ra
 
     rows = read_summaries(results)
     known = metrics_of(rows)
-    lower = {name.strip() for name in (lower_is_better or "").split(",") if name.strip()}
+    lower = set(split_words(lower_is_better) or ())
     lower = set(known) if lower == {"all"} else lower
     if unknown := sorted(lower.difference(known)):
         raise DataError(

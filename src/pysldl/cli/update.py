@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pysldl.cli._dask import Cluster, name_of_parts, open_parts
-from pysldl.cli._input import AnyData, Features, Reading, choose_rows, parse_ranges, read_data
+from pysldl.cli._dask import NO_CLUSTER, Cluster, name_of_parts, open_parts
+from pysldl.cli._input import USUAL_READING, AnyData, Features, Reading, choose_rows, parse_ranges, read_data
 from pysldl.cli._output import Json, print_result
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import name_array
@@ -30,8 +30,8 @@ def update(
     split: str | None = None,
     features: Features = "auto",
     keep: Path | None = None,
-    reading: Reading | None = None,
-    cluster: Cluster | None = None,
+    reading: Reading = USUAL_READING,
+    cluster: Cluster = NO_CLUSTER,
     json: Json = False,
 ) -> None:
     """Add rows to a model, including new labels, or take rows out; nothing is refitted.
@@ -65,7 +65,7 @@ def update(
     if keep is not None and keep.exists():
         raise DataError(f"{keep}: exists already. Choose another folder for the old version.")
     manifest = read_manifest(model)
-    if cluster is not None and cluster.dask is not None:
+    if cluster.dask is not None:
         if data is None or split is not None:
             raise DataError("--dask: needs DATA in Parquet or Arrow files, and takes all rows, without --split.")
         parts = open_parts(data, reading, n_features=manifest.n_features)

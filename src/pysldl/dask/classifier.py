@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pysldl._utils.progress import reporting
 from pysldl.backend.threads import at_most_threads
+from pysldl.backend.workspace import use_workspace
 from pysldl.dask.cluster import connect, memory_per_worker, require_dask, shared_folder
 from pysldl.dask.memory import require_worker_memory
 from pysldl.dask.parts import Block, LazyBlock, blocks_of, labeled_rows, named_errors, read_in_order
@@ -286,7 +287,8 @@ def fitted_to_blocks(
         require_worker_memory(estimator, rows, memory_per_worker(client), workspace.n_shards)
         estimator.fit_prepared(rows, workspace)
         release_pages()
-        yield estimator
+        with use_workspace(workspace):  # of what is saved, too
+            yield estimator
 
 
 def open_model(folder: str, arrays: str, *, verify: bool = False) -> Packed:

@@ -369,11 +369,10 @@ def _stacked(
     shared = (X, Y, weighting, names if found.kind == "names" else None)
     with clear_errors(client, stage):
         payload, token = client.submit(same, pack(shared, workspace.folder), pure=False), secrets.token_hex(8)
-        starts = zip(n_rows.tolist(), n_values.tolist(), n_carried.tolist(), strict=True)
-        futures = [
-            client.submit(_put_block, block, of_block, BlockSize(*start), payload, token, pure=False)
-            for block, of_block, start in zip(read, columns, starts, strict=False)  # the last one is the end
-        ]
+        ends = zip(n_rows.tolist(), n_values.tolist(), n_carried.tolist(), strict=True)
+        starts = [BlockSize(*start) for start in ends][: len(read)]
+        shared_by_all = [payload] * len(read), [token] * len(read)
+        futures = client.map(_put_block, read, columns, starts, *shared_by_all, pure=False)
         gather(client, stage, futures, [block.name for block in blocks], workspace.progress, results=False)
     return X, Y
 

@@ -18,6 +18,7 @@ from pysldl.dask.transport import Packed, forget_maps, new_array, pack, release_
 from pysldl.exceptions import DataError
 
 SHARDS_PER_WORKER = 4
+QUEUED_PER_THREAD = 2  # tasks: of more than these Dask queues those of a stage, and gives them to whoever has time
 MOST_RESIDENT = 0.3  # of a worker's budget, before it gives mapped pages back
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ class DaskWorkspace(Workspace):
         self.folder = folder
         self.progress = progress
         self.n_shards = SHARDS_PER_WORKER * n_workers(client)
+        self.n_threads = sum(client.nthreads().values())
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Make a file of zeros as an array."""
@@ -53,17 +55,25 @@ class DaskWorkspace(Workspace):
             shutil.rmtree(folder, ignore_errors=True)
 
     def map(self, stage: str, function: Callable[..., T], parts: Sequence[Any], *shared: Any) -> list[T]:
-        """``[function(part, *shared) for part in parts]``, done by the workers; large results are mapped files."""
+        """``[function(part, *shared) for part in parts]``, done by the workers; large results are mapped files.
+
+        One part is done here: others would only be waited for.
+        """
+        if len(parts) <= 1:
+            return super().map(stage, function, parts, *shared)
         token = f"{stage}-{secrets.token_hex(8)}"
         with clear_errors(self.client, stage):
-            # A task of its own, and not scattered: what is scattered is lost with the worker that has it.
-            payload = self.client.submit(same, pack(shared, self.folder), key=f"pysldl-shared-{token}", pure=False)
-            futures = [
-                self.client.submit(
-                    _run, function, part, payload, token, self.folder, key=f"pysldl-{token}-{number}", pure=False
-                )
-                for number, part in enumerate(parts)
-            ]
+            payload: Any = pack(shared, self.folder)
+            if len(parts) > QUEUED_PER_THREAD * self.n_threads:
+                # A task of its own, and not scattered: what is scattered is lost with the worker that has it. Of fewer
+                # parts Dask gives all to the worker that has it, and so each part gets its own.
+                payload = self.client.submit(same, payload, key=f"pysldl-shared-{token}", pure=False)
+            # In one graph, and with keys in the order of the parts: Dask then gives a worker the next part when it has
+            # time, and otherwise begins with the last ones.
+            keys = [f"pysldl-{token}-{number:09d}" for number in range(len(parts))]
+            arguments = ([same_for_all] * len(parts) for same_for_all in (payload, token, self.folder))
+            functions = [function] * len(parts)
+            futures = self.client.map(_run, functions, list(parts), *arguments, key=keys, pure=False)
             names = [f"part {number} of {len(futures)}" for number in range(1, len(futures) + 1)]
             found = [unpack(packed) for packed in gather(self.client, stage, futures, names, self.progress)]
         release_pages()  # of what this process has read since the stage before

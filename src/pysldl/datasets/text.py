@@ -21,7 +21,7 @@ from pysldl.preprocessing.labels import indicator_of_names, name_array
 USUAL_TEXT, USUAL_LABELS, USUAL_SPLIT = "text", "labels", "split"
 USUAL_ID, USUAL_TITLE = "id", "title"
 USUAL_SEPARATOR = ";"
-OTHER_SEPARATORS = (",", "|")
+OTHER_SEPARATORS = ("|", ",")
 BETWEEN_TEXTS = "\n"
 IF_NO_HEADER = " If the first line is a row and not a header, say header=False (in the shell: --read header=false)."
 TEXT_FORMATS = {
@@ -167,7 +167,7 @@ def read_texts(
     """Read texts without labels, for example to predict labels for them.
 
     ``format`` is "jsonl" (objects or strings, one per line or in an array), "csv" or "lines" (one text per line).
-    "auto" goes by the suffix or, failing that, the first line. The other options are those of :func:`read_csv`.
+    "auto": by the suffix or, failing that, by the first line. The other options are those of :func:`read_csv`.
     """
     path = require_file(path)
     if format == "auto":
@@ -345,19 +345,22 @@ def _json_records(path: str | os.PathLike[str], fields: _Fields, encoding: str |
 def _csv_records(
     path: str | os.PathLike[str], fields: _Fields, separator: str | None, written: TableFormat
 ) -> Iterator[_Record]:
-    unseparated: str | None = None
+    unseparated: tuple[str, str] | None = None
     has_separator = False
     for line, row in table_rows(path, fields.needed, written, IF_NO_HEADER):
         joined = row[str(fields.labels)]
         has_separator |= USUAL_SEPARATOR in joined
-        if unseparated is None and any(other in joined for other in OTHER_SEPARATORS):
-            unseparated = f"{path}, line {line}: the labels are {joined!r}"
+        other = next((other for other in OTHER_SEPARATORS if other in joined), None)
+        if unseparated is None and other is not None:
+            unseparated = f"{path}, line {line}: the labels are {joined!r}", other
         names = [name.strip() for name in joined.split(separator or USUAL_SEPARATOR)]
         yield _row_record(row, fields, [name for name in names if name])
     if separator is None and unseparated is not None and not has_separator:
+        example, other = unseparated
         raise DataError(
-            f"{unseparated}, and no row has a {USUAL_SEPARATOR!r} between labels. Say what separates them: "
-            f"separator=',' (in the shell: --read separator=,), or separator={USUAL_SEPARATOR!r} if this is one label."
+            f"{example}, and no row has a {USUAL_SEPARATOR!r} between labels. Say what separates them: "
+            f"separator={other!r} (in the shell: --read 'separator={other}'), or separator={USUAL_SEPARATOR!r} if this "
+            "is one label."
         )
 
 

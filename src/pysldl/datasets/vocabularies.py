@@ -36,7 +36,7 @@ def read_vocabulary(path: str | os.PathLike[str], *, format: str = "auto", langu
     path : path
         ``.gz`` is unpacked while reading.
     format : {"auto", "tsv", "csv", "turtle", "xml", "json-ld", "nt"}
-        "auto" goes by the suffix. TSV has a concept a line, without a header: identifier, name and, if there is one,
+        "auto": by the suffix. TSV has a concept a line, without a header: identifier, name and, if there is one,
         notation. CSV has a header: ``uri``, ``label_en`` (a column for each language, or just ``label``) and, as far as
         they are known, ``notation``, ``alt_en``, ``broader``, ``related``, ``deprecated`` and ``replaced_by``; several
         values in one cell are separated by bars.

@@ -1,4 +1,4 @@
-"""Stage 3: latent codes to labels."""
+"""Stage 3: from latent codes, or features, to scores of labels."""
 
 from pysldl.decoding.blend import BlendDecoder
 from pysldl.decoding.feature_neighbors import FeatureNeighborDecoder

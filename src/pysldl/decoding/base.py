@@ -1,9 +1,9 @@
-"""What every decoder offers to the classifier."""
+"""The base class of decoders, and what they share."""
 
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from pysldl.backend.topk import top_k_or_zero
 from pysldl.exceptions import SLDLWarning
 
 PRIOR_LABELS = 1000
-TUNING_ROWS = 1000  # training rows that choose what was left open, at most
+TUNING_ROWS = 1000  # at most so many training rows choose the parameters that are None
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def codes_of(Z: Any) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class NeighborVote:
-    """One training row that spoke for a label: how similar it is, and its part of the label's score."""
+    """A training row that voted for a label: its similarity, and its part of the label's score."""
 
     row: int
     similarity: float
@@ -74,13 +74,23 @@ class LatentEvidence:
     terms_in_score: bool = False
 
 
+class ScoreParts(NamedTuple):
+    """Scores of some labels of rows, and what they consist of; arrays of shape (n_rows, n_listed), best first."""
+
+    labels: NDArray[np.int32]
+    readout: NDArray[np.float32]
+    votes: NDArray[np.float32]
+    scores: NDArray[np.float32]
+
+
 class Decoder(LightEstimator):
-    """Latent codes, features, or both (:class:`CodedRows`), to scores."""
+    """Base of the decoders, which turn latent codes, features, or both (:class:`CodedRows`) into scores of labels."""
 
     _saved_state: tuple[str, ...] = ()
     input_kind: Literal["codes", "features", "both"] = "codes"
     scores_are_sparse: bool = False
     has_readout: bool = False
+    has_parts: bool = False  # of a score, which a reranker may weigh anew: score_parts and loo_score_parts
 
     @property
     def needs_tuning(self) -> bool:
@@ -92,7 +102,7 @@ class Decoder(LightEstimator):
         raise NotImplementedError
 
     def tune(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any) -> Self:
-        """Choose what was left open, on training ``rows`` as they look to a mapping that never saw them."""
+        """Choose the parameters that are None, on training ``rows`` with codes of a mapping that never saw them."""
         return self
 
     def scores(self, Z: NDArray[np.float32]) -> Any:
@@ -115,10 +125,10 @@ class Decoder(LightEstimator):
     def loo_candidates(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
     ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The same for training ``rows`` that may not speak for themselves."""
+        """The same for training ``rows``, each left out of its own neighbors."""
         return top_k_or_zero(self.loo_scores(Z_left_out, rows, Z, Y), m)
 
-    def candidates_apart(
+    def split_candidates(
         self,
         Z_left_out: Any,
         rows: NDArray[np.integer],
@@ -127,11 +137,10 @@ class Decoder(LightEstimator):
         m: int,
         is_held: NDArray[np.bool_],
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
-        """:meth:`loo_candidates` that owe nothing to held-out rows, and the labels of those that may.
+        """:meth:`loo_candidates` without the votes of held-out rows, and the labels of those with these votes, too.
 
-        Classifiers that are judged on held-out rows must not know them by the rows they are near to: a row that is
-        offered a label by a held-out row, and does not have it, would teach them that nothing there has the label. A
-        decoder without neighbors offers nothing further.
+        Classifiers that are judged on held-out rows must not learn from candidates that these rows proposed: a row near
+        a held-out one would be a negative of its labels. A decoder without neighbors has no further labels.
         """
         labels, votes = self.loo_candidates(Z_left_out, rows, Z, Y, m)
         return labels, votes, np.full_like(labels, -1)
@@ -156,16 +165,16 @@ class Decoder(LightEstimator):
         raise NotImplementedError
 
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
-        """Bytes that the fitted decoder holds."""
+        """Bytes that the fitted decoder takes."""
         raise NotImplementedError
 
     def _given(self, name: str, default: Any) -> Any:
-        """The parameter; where it is None what was chosen before, else the default."""
+        """The parameter or, where it is None, what was chosen before or the default."""
         given = getattr(self, name)
         return getattr(self, f"{name}_", default) if given is None else given
 
 
-def neighbors_to_ask(n_neighbors: int, n_samples: int) -> int:
+def clip_n_neighbors(n_neighbors: int, n_samples: int) -> int:
     """``n_neighbors``, reduced with a warning where there are fewer training rows."""
     if n_neighbors > n_samples:
         warnings.warn(
@@ -177,7 +186,7 @@ def neighbors_to_ask(n_neighbors: int, n_samples: int) -> int:
 
 
 def label_prior(Y: sparse.csr_array) -> sparse.csr_array:
-    """Share of the rows with each label, (1, n_labels): the answer for a row that is near to nothing.
+    """Share of the rows with each label, (1, n_labels): the prediction for a row without neighbors.
 
     Only the thousand most frequent labels are kept: many such rows of all labels would not fit into memory.
     """
@@ -189,7 +198,7 @@ def label_prior(Y: sparse.csr_array) -> sparse.csr_array:
 
 
 def with_prior(votes: sparse.csr_array, silent: Any, prior: sparse.csr_array) -> sparse.csr_array:
-    """Votes in which the silent rows are replaced by the label prior, without stored zeros, indices sorted."""
+    """Votes in which rows without any (``silent``) get the label prior, without stored zeros, indices sorted."""
     if np.any(silent):
         rows = np.asarray(silent, dtype=np.float32)
         votes = sparse.diags_array(1.0 - rows) @ votes + sparse.csr_array(rows.reshape(-1, 1)) @ prior

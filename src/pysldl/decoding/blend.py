@@ -1,24 +1,27 @@
 """Votes and read-out together."""
 
 from collections.abc import Callable, Iterator, Sequence
-from numbers import Real
-from typing import Any, Literal, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.constraints import Weight, has_methods
 from pysldl._utils.light_estimator import clone, validate_parameters
 from pysldl.backend.nearest import largest
-from pysldl.decoding.base import TUNING_ROWS, Decoder, LatentEvidence, NeighborVote, codes_of
+from pysldl.decoding.base import TUNING_ROWS, Decoder, LatentEvidence, NeighborVote, ScoreParts, codes_of
 from pysldl.decoding.joint import JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
-from pysldl.decoding.voting import argbest, quality
+from pysldl.decoding.voting import best_option, quality
 
+FAINTEST = np.float32(1e-9)  # the lowest mixed score of a part
 WEIGHTS = (0.5, 0.3, 0.7, 0.15, 0.0, 0.85, 1.0)  # tried where none is given; the first of equals is taken
 
 
+@dataclass(eq=False, repr=False)
 class BlendDecoder(Decoder):
     """``(1 - weight) * share of the votes + weight * read-out``. Both estimate the same probability.
 
@@ -47,29 +50,13 @@ class BlendDecoder(Decoder):
            [0.   , 0.875]], dtype=float32)
     """
 
-    has_readout = True
+    neighbors: Annotated[NeighborDecoder | JointNeighborDecoder | None, has_methods("fit", "scores"), None] = None
+    readout: Annotated[LinearReadout | None, has_methods("fit", "scores"), None] = None
+    _: KW_ONLY
+    weight: Weight | None = 0.5
+
+    has_readout = has_parts = True
     _saved_state = ("neighbors_", "readout_", "weight_")
-
-    @staticmethod
-    def _parameter_constraints() -> dict[str, Any]:
-        from sklearn.utils._param_validation import HasMethods, Interval
-
-        return {
-            "neighbors": [HasMethods(["fit", "scores"]), None],
-            "readout": [HasMethods(["fit", "scores"]), None],
-            "weight": [Interval(Real, 0, 1, closed="both"), None],
-        }
-
-    def __init__(
-        self,
-        neighbors: NeighborDecoder | JointNeighborDecoder | None = None,
-        readout: LinearReadout | None = None,
-        *,
-        weight: float | None = 0.5,
-    ) -> None:
-        self.neighbors = neighbors
-        self.readout = readout
-        self.weight = weight
 
     @property
     def input_kind(self) -> Literal["codes", "features", "both"]:  # type: ignore[override]
@@ -111,7 +98,7 @@ class BlendDecoder(Decoder):
         else:
             votes = self.neighbors_.loo_scores(Z_left_out, rows, Z, Y)
         if self.weight is None:
-            self.weight_ = argbest(WEIGHTS, lambda weight: of_mixture(votes, weight))
+            self.weight_ = best_option(WEIGHTS, lambda weight: of_mixture(votes, weight))
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
@@ -138,6 +125,26 @@ class BlendDecoder(Decoder):
             lambda: self.neighbors_.loo_scores(Z_left_out, rows, Z, Y),
             lambda: self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y),
         )
+
+    def score_parts(self, Z: Any, m: int) -> ScoreParts:
+        """The m best labels of every row, with the read-out's score, the share of the votes, and both mixed."""
+        return self._best_parts(self.neighbors_.scores(Z), self.readout_.scores(codes_of(Z)), m)
+
+    def loo_score_parts(
+        self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
+    ) -> ScoreParts:
+        """The same for training ``rows`` that may not speak for themselves."""
+        votes = self.neighbors_.loo_scores(Z_left_out, rows, Z, Y)
+        return self._best_parts(votes, self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y), m)
+
+    def _best_parts(self, votes: sparse.csr_array, readout: NDArray[np.float32], m: int) -> ScoreParts:
+        # A read-out may be below zero, where no probability is.
+        mixed = np.maximum(mixed_scores(votes, readout, self.weight_), FAINTEST)
+        labels, scores = largest(mixed, min(m, mixed.shape[1]))
+        readout, shares = (
+            np.take_along_axis(part, labels.astype(np.intp), axis=1) for part in (readout, votes.toarray())
+        )
+        return ScoreParts(labels, readout, shares.astype(np.float32, copy=False), scores)
 
     def _mixture(
         self, votes: Callable[[], sparse.csr_array], readout: Callable[[], NDArray[np.float32]]

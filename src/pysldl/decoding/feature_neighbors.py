@@ -1,29 +1,32 @@
 """Votes of the nearest neighbors in the original features."""
 
 from copy import copy
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.constraints import Count, Positive
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.dispatch import warn_no_numba
 from pysldl.backend.linear_algebra import dense_rows, unit_vectors
-from pysldl.decoding.base import TUNING_ROWS, LatentEvidence, label_prior, neighbors_to_ask
+from pysldl.decoding.base import TUNING_ROWS, LatentEvidence, clip_n_neighbors, label_prior
 from pysldl.decoding.joint import JointNeighborDecoder
 from pysldl.decoding.voting import NEIGHBORS, TEMPERATURES, Found, SimilarityDecoder, best_votes, mask_unmatched
 from pysldl.neighbors.exact import ExactIndex, index_of
 from pysldl.neighbors.inverted_index import MAX_POSTINGS, InvertedIndex
+from pysldl.preprocessing.features import is_mostly_dense
 
 
+@dataclass(eq=False, repr=False)
 class FeatureNeighborDecoder(SimilarityDecoder):
     """Neighbors by cosine of the features; no embedding and no mapping are needed, and nothing is trained.
 
     Sparse features go through an inverted index: only the heaviest terms of a query are looked up, the rarest first, so
-    a search touches the rows that share an informative word and no others. Dense ones are compared with every row.
-    Neighbors vote with ``exp((s - s_max) / temperature)``.
+    a search touches the rows that share an informative word and no others. Dense ones, and sparse ones of which most
+    values are not zero, are compared with every row. Neighbors vote with ``exp((s - s_max) / temperature)``.
 
     Parameters
     ----------
@@ -38,8 +41,8 @@ class FeatureNeighborDecoder(SimilarityDecoder):
         Postings that a sparse query reads at most, those of its rarest terms: see
         :class:`~pysldl.neighbors.InvertedIndex`.
     temperature : float or None
-        How fast a vote fades with the similarity. What is None is chosen by the votes' P@1, P@5 and nDCG@5 on
-        training rows that are left out of the search.
+        How fast the weight of a vote falls with the similarity. What is None is chosen by the votes' P@1, P@5 and
+        nDCG@5 on training rows that are left out of the search.
 
     Attributes
     ----------
@@ -49,7 +52,7 @@ class FeatureNeighborDecoder(SimilarityDecoder):
         Of sparse or dense training rows.
     Y_ : csr_array of shape (n_samples, n_labels)
     prior_ : csr_array of shape (1, n_labels)
-        The answer for a row that shares no term with any training row.
+        Share of training rows with each label: the scores of a row without a term in common with training rows.
 
     Examples
     --------
@@ -59,36 +62,15 @@ class FeatureNeighborDecoder(SimilarityDecoder):
     array([[2, 1]], dtype=int32)
     """
 
+    n_neighbors: Count | None = 50
+    _: KW_ONLY
+    n_terms: Count = 20
+    index_terms: Count | None = None
+    max_postings: Count = MAX_POSTINGS
+    temperature: Positive | None = 0.05
+
     input_kind = "features"
     _saved_state = ("n_neighbors_", "temperature_", "index_", "Y_", "prior_")
-    index_: InvertedIndex | ExactIndex
-
-    @staticmethod
-    def _parameter_constraints() -> dict[str, Any]:
-        from sklearn.utils._param_validation import Interval
-
-        return {
-            "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
-            "n_terms": [Interval(Integral, 1, None, closed="left")],
-            "index_terms": [Interval(Integral, 1, None, closed="left"), None],
-            "max_postings": [Interval(Integral, 1, None, closed="left")],
-            "temperature": [Interval(Real, 0, None, closed="neither"), None],
-        }
-
-    def __init__(
-        self,
-        n_neighbors: int | None = 50,
-        *,
-        n_terms: int = 20,
-        index_terms: int | None = None,
-        max_postings: int = MAX_POSTINGS,
-        temperature: float | None = 0.05,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.n_terms = n_terms
-        self.index_terms = index_terms
-        self.max_postings = max_postings
-        self.temperature = temperature
 
     def fit(self, Z: Any, Y: sparse.csr_array) -> Self:
         """Index training features ``Z``, of shape (n_samples, n_features), rows scaled to length 1.
@@ -97,13 +79,13 @@ class FeatureNeighborDecoder(SimilarityDecoder):
         """
         validate_parameters(self)
         if self.n_neighbors is not None:
-            neighbors_to_ask(self.n_neighbors, Y.shape[0])
+            clip_n_neighbors(self.n_neighbors, Y.shape[0])
         warn_no_numba()
         self.temperature_ = float(self._given("temperature", TEMPERATURES[0]))
-        self.index_ = (
+        self.index_: InvertedIndex | ExactIndex = (
             InvertedIndex(self.n_terms, index_terms=self.index_terms, max_postings=self.max_postings).fit(Z)
-            if sparse.issparse(Z)
-            else ExactIndex().fit(Z)
+            if sparse.issparse(Z) and not is_mostly_dense(Z)
+            else ExactIndex().fit(dense_rows(Z))
         )
         return self._take_labels(Y)
 
@@ -155,7 +137,7 @@ class FeatureNeighborDecoder(SimilarityDecoder):
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         return 0  # the transposed features, which the classifier counts with its input
 
-    def candidates_apart(
+    def split_candidates(
         self,
         Z_left_out: Any,
         rows: NDArray[np.integer],
@@ -165,9 +147,9 @@ class FeatureNeighborDecoder(SimilarityDecoder):
         is_held: NDArray[np.bool_],
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
         if not isinstance(self.index_, InvertedIndex):
-            return super().candidates_apart(Z_left_out, rows, Z, Y, m, is_held)
+            return super().split_candidates(Z_left_out, rows, Z, Y, m, is_held)
         votes = {"n_neighbors": self.n_neighbors_, "temperature": self.temperature_}
-        return self.index_.votes_apart(Z_left_out, self.Y_, m, exclude=rows, is_held=is_held, **votes)  # type: ignore[arg-type]
+        return self.index_.split_votes(Z_left_out, self.Y_, m, exclude=rows, is_held=is_held, **votes)  # type: ignore[arg-type]
 
     def _search(self, Z: Any, exclude: NDArray[np.integer] | None, k: int) -> Found:
         if isinstance(self.index_, InvertedIndex):

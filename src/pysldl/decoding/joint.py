@@ -1,23 +1,24 @@
 """Neighbors by latent code and by original features together."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
-from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.constraints import Count, Positive, Weight
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
 from pysldl.backend.linear_algebra import dense_rows, l2_normalize, principal_axes, times_axes, unit_vectors
-from pysldl.backend.nearest import pair_products
-from pysldl.backend.topk import drop_duplicates, top_k_listed
+from pysldl.backend.nearest import largest, pair_products
+from pysldl.backend.topk import drop_duplicates
 from pysldl.backend.voting import vote_top, vote_weights
-from pysldl.decoding.base import TUNING_ROWS, CodedRows, LatentEvidence, label_prior, neighbors_to_ask
-from pysldl.decoding.voting import EQUAL, Found, SimilarityDecoder, argbest, mask_unmatched, quality, vote_shares
-from pysldl.neighbors.exact import index_of
+from pysldl.decoding.base import TUNING_ROWS, CodedRows, LatentEvidence, clip_n_neighbors, label_prior
+from pysldl.decoding.voting import EQUAL, Found, SimilarityDecoder, best_option, mask_unmatched, quality, vote_shares
+from pysldl.neighbors.exact import coarse, index_of, nearest_coarse
 from pysldl.neighbors.inverted_index import InvertedIndex
 
 # What is tried where nothing is asked for; the first of equals is taken, so the cheapest search comes first.
@@ -27,13 +28,15 @@ NEIGHBORS = (50, 10, 20, 30, 100, 200)
 # Beside a read-out: what is common comes first, and is left for what is better by more than chance.
 WEIGHTS_BESIDE = (0.75, 0.5, 1.0, 0.25, 0.0)
 TEMPERATURES_BESIDE = (0.1, 0.05, 0.2, 0.02, 0.5, 1.0)
+NEIGHBORS_COMPARED = (50, 10, 20, 30, 100)  # where codes alone are searched, for no more rows than are compared
+COMPARED = 100  # rows near by code that are compared by both parts where codes alone are searched
 CHANCE = 0.01  # of a thousand rows
 # Up to so many features, and bytes, rows are searched as dense vectors, unless fewer than this share of their values
 # differ from zero: then an index that looks up all of them is faster than a plain product.
 DENSE_FEATURES, DENSE_BYTES, DENSE_SHARE = 2048, 512 << 20, 1 / 8
-STEPS = 128  # of a rounded number from 0 to 1: eight bits with the sign
 
 
+@dataclass(eq=False, repr=False)
 class JointNeighborDecoder(SimilarityDecoder):
     """Neighbors by ``weight * cos(z) + (1 - weight) * cos(x)``, who vote with ``exp((s - s_max) / temperature)``.
 
@@ -50,6 +53,9 @@ class JointNeighborDecoder(SimilarityDecoder):
     n_axes : int or None
         Compare codes by their projections to so many axes, those of the most variance, and round the vectors of the
         training rows to eight bits: both are smaller and faster, and hardly change a similarity. None: as they are.
+    search : {"both", "codes"}
+        Of sparse features: look for neighbors by code and through the inverted index, or by code alone, and then for
+        a hundred at least; in both cases all that were found are compared by both parts.
 
     Attributes
     ----------
@@ -72,59 +78,35 @@ class JointNeighborDecoder(SimilarityDecoder):
     array([[0., 1.]])
     """
 
+    n_neighbors: Count | None = None
+    _: KW_ONLY
+    weight: Weight | None = None
+    temperature: Positive | None = None
+    n_terms: Count = 20
+    n_axes: Count | None = None
+    search: Literal["both", "codes"] = "both"
+
     input_kind = "both"
     candidate_neighbors = 50  # the votes may do with fewer, a ranker wants more labels
     _saved_state = ("n_neighbors_", "weight_", "temperature_", "axes_", "vectors_", "index_", "Y_", "prior_")
-    index_: InvertedIndex | None
-    axes_: NDArray[np.float32] | None
-
-    @staticmethod
-    def _parameter_constraints() -> dict[str, Any]:
-        from sklearn.utils._param_validation import Interval
-
-        return {
-            "n_neighbors": [Interval(Integral, 1, None, closed="left"), None],
-            "weight": [Interval(Real, 0, 1, closed="both"), None],
-            "temperature": [Interval(Real, 0, None, closed="neither"), None],
-            "n_terms": [Interval(Integral, 1, None, closed="left")],
-            "n_axes": [Interval(Integral, 1, None, closed="left"), None],
-        }
-
-    def __init__(
-        self,
-        n_neighbors: int | None = None,
-        *,
-        weight: float | None = None,
-        temperature: float | None = None,
-        n_terms: int = 20,
-        n_axes: int | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.weight = weight
-        self.temperature = temperature
-        self.n_terms = n_terms
-        self.n_axes = n_axes
+    index_: InvertedIndex | None = field(init=False)
+    axes_: NDArray[np.float32] | None = field(init=False)
 
     def fit(self, Z: CodedRows, Y: sparse.csr_array) -> Self:  # type: ignore[override]
         """Index training rows. What is to be chosen keeps what was chosen before, or a common value."""
         validate_parameters(self)
         warn_no_numba()
         if self.n_neighbors is not None:
-            neighbors_to_ask(self.n_neighbors, Y.shape[0])
+            clip_n_neighbors(self.n_neighbors, Y.shape[0])
         self.n_neighbors_ = min(self._given("n_neighbors", NEIGHBORS[0]), Y.shape[0])
         self.weight_ = float(self._given("weight", 0.5))
         self.temperature_ = float(self._given("temperature", TEMPERATURES[0]))
         self.Y_, self.prior_ = Y, label_prior(Y)
         self._features = None
         self.axes_ = None if self.n_axes is None else principal_axes(Z.codes, self.n_axes)
-        is_exact = _are_dense(Z.features)
+        is_exact = _are_dense(Z.features) and (self.search == "both" or not sparse.issparse(Z.features))
         vectors = self._joined(Z) if is_exact else self._unit_codes(Z)
-        if self.n_axes is not None:
-            np.rint(vectors * np.float32(STEPS), out=vectors)
-            np.clip(vectors, 1 - STEPS, STEPS - 1, out=vectors)
-            vectors /= np.float32(STEPS)
-            vectors += np.float32(0)  # no zero with a sign, which eight bits do not have
-        self.vectors_ = vectors
+        self.vectors_ = vectors if self.n_axes is None else coarse(vectors)
         self.index_ = None if is_exact else self._empty_index(Z.features).fit(_unit_rows(Z.features))
         return self
 
@@ -163,7 +145,9 @@ class JointNeighborDecoder(SimilarityDecoder):
         temperatures: tuple[float, ...] = TEMPERATURES if judge is None else TEMPERATURES_BESIDE
         weights = weights if self.weight is None else (self.weight,)
         temperatures = temperatures if self.temperature is None else (self.temperature,)
-        counts = NEIGHBORS if self.n_neighbors is None else (self.n_neighbors,)
+        by_codes = self.search == "codes" and self.index_ is not None
+        counts: tuple[int, ...] = NEIGHBORS_COMPARED if by_codes else NEIGHBORS
+        counts = counts if self.n_neighbors is None else (self.n_neighbors,)
         most = min(max(counts), max(1, self.Y_.shape[0] - 1))
         pairs, of_codes, of_features = self._both_similarities(Z_left_out, rows, most)
 
@@ -182,10 +166,10 @@ class JointNeighborDecoder(SimilarityDecoder):
         few, first = counts[0], temperatures[0]
         chance = EQUAL if judge is None else CHANCE * np.sqrt(TUNING_ROWS / len(rows))
         if judge is not None:
-            first = argbest(temperatures, lambda temperature: of_votes(weights[0], temperature, few), chance)
-        weight = argbest(weights, lambda weight: of_votes(weight, first, few), chance)
-        temperature = argbest(temperatures, lambda temperature: of_votes(weight, temperature, few), chance)
-        k = argbest(counts, lambda k: of_votes(weight, temperature, k), chance)
+            first = best_option(temperatures, lambda temperature: of_votes(weights[0], temperature, few), chance)
+        weight = best_option(weights, lambda weight: of_votes(weight, first, few), chance)
+        temperature = best_option(temperatures, lambda temperature: of_votes(weight, temperature, few), chance)
+        k = best_option(counts, lambda k: of_votes(weight, temperature, k), chance)
         found = ranked(weight)
         self.weight_, self.temperature_ = float(weight), float(temperature)
         self.n_neighbors_ = min(k, self.Y_.shape[0])
@@ -230,10 +214,17 @@ class JointNeighborDecoder(SimilarityDecoder):
             width = Z.codes.shape[1] if self.axes_ is None else self.axes_.shape[1]
             queries[:, :width] *= np.float32(self.weight_)
             queries[:, width:] *= np.float32(1 - self.weight_)
-            return mask_unmatched(*index_of(self.vectors_).nearest(queries, k, exclude=exclude))
+            return mask_unmatched(*self._nearest(queries, self.vectors_, k, exclude))
         by = (self.weight_ > 0, self.weight_ < 1)
         pairs, of_codes, of_features = self._union(self._unit_codes(Z), _unit_rows(Z.features), exclude, k, by)
         return _most_similar(pairs, self.weight_ * of_codes + np.float32(1 - self.weight_) * of_features, k)
+
+    def _nearest(
+        self, Q: NDArray[np.float32], vectors: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None
+    ) -> Found:
+        if self.n_axes is not None:
+            return nearest_coarse(Q, vectors, k, exclude)
+        return index_of(vectors).nearest(Q, k, exclude=exclude)
 
     def _unit_codes(self, Z: CodedRows) -> NDArray[np.float32]:
         """Codes, by the axes where there are some, of length 1."""
@@ -256,12 +247,17 @@ class JointNeighborDecoder(SimilarityDecoder):
         ``by`` says whether to search by codes, and whether by features.
         """
         assert self.index_ is not None
-        found = []
-        if by[0]:
-            found.append(index_of(self.vectors_).nearest(codes, k, exclude=exclude)[0])
-        if by[1]:
-            found.append(self.index_.nearest(features, k, exclude=exclude)[0])
-        pairs = _each_once(found)
+        if self.search == "codes":
+            most = self.Y_.shape[0] - (exclude is not None)
+            k = min(max(k, COMPARED), most)
+            pairs = np.sort(self._nearest(codes, self.vectors_, k, exclude)[0], axis=1)
+        else:
+            found = []
+            if by[0]:
+                found.append(self._nearest(codes, self.vectors_, k, exclude)[0])
+            if by[1]:
+                found.append(self.index_.nearest(features, k, exclude=exclude)[0])
+            pairs = _each_once(found)
         return pairs, pair_products(codes, pairs, self.vectors_), pair_products(features, pairs, self._rows())
 
     def _both_similarities(
@@ -276,7 +272,7 @@ class JointNeighborDecoder(SimilarityDecoder):
             (codes, np.ascontiguousarray(self.vectors_[:, :width])),
             (unit_vectors(dense_rows(Z_left_out.features)), np.ascontiguousarray(self.vectors_[:, width:])),
         ]
-        pairs = _each_once([index_of(own).nearest(q, k, exclude=rows)[0] for q, own in parts])
+        pairs = _each_once([self._nearest(q, own, k, rows)[0] for q, own in parts])
         of_codes, of_features = (pair_products(q, pairs, own) for q, own in parts)
         return pairs, of_codes, of_features
 
@@ -302,7 +298,8 @@ def _each_once(found: list[NDArray[np.int32]]) -> NDArray[np.int32]:
 
 def _most_similar(pairs: NDArray[np.int32], similarities: NDArray[np.float32], k: int) -> Found:
     """The k most similar of every row, best first, of equals the lower row."""
-    return mask_unmatched(*top_k_listed(pairs, similarities, k))
+    places, best = largest(np.where(pairs < 0, np.float32(-np.inf), similarities), min(k, pairs.shape[1]))
+    return mask_unmatched(np.take_along_axis(pairs, places.astype(np.intp), axis=1), best)
 
 
 def _unit_rows(features: Any) -> sparse.csr_array:

@@ -1,20 +1,22 @@
 """Votes of the nearest neighbors in the latent space (Eqs. 19 and 20)."""
 
 from collections.abc import Iterator, Sequence
-from numbers import Integral, Real
-from typing import Any, Literal, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.constraints import Count, Positive, has_methods
 from pysldl._utils.light_estimator import clone, validate_parameters
 from pysldl.backend.topk import top_k_or_zero
 from pysldl.backend.voting import vote_top
-from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, label_prior, neighbors_to_ask, with_prior
+from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, clip_n_neighbors, label_prior, with_prior
 from pysldl.neighbors.exact import ExactIndex, NeighborIndex
 
 
+@dataclass(eq=False, repr=False)
 class NeighborDecoder(Decoder):
     """Each of the nearest training rows votes for its labels with weight 1/d, d the cosine distance.
 
@@ -28,8 +30,8 @@ class NeighborDecoder(Decoder):
     min_distance : float
         Floor of d, where two codes coincide.
     exact_match : {"floor", "only"}
-        What a neighbor at distance zero does: vote with the weight of the floor, or, as in the authors' code, silence
-        all others.
+        Whether a neighbor at distance zero votes with the weight of the floor or, as in the authors' code, is the only
+        one that votes.
     index : NeighborIndex, optional
         How neighbors are found: :class:`~pysldl.neighbors.exact.ExactIndex` by default, or
         :class:`~pysldl.neighbors.faiss_index.FaissIndex`.
@@ -40,9 +42,9 @@ class NeighborDecoder(Decoder):
     Y_ : csr_array of shape (n_samples, n_labels)
         Labels of the training rows.
     prior_ : csr_array of shape (1, n_labels)
-        Share of training rows with each label: the answer for a code that is zero and so is near to nothing.
+        Share of training rows with each label: the scores of a code that is zero and so has no direction.
     n_neighbors_ : int
-        Neighbors actually asked.
+        Neighbors that vote.
 
     References
     ----------
@@ -55,42 +57,21 @@ class NeighborDecoder(Decoder):
     array([[0.33, 0.67, 0.  ]])
     """
 
+    n_neighbors: Count = 30
+    _: KW_ONLY
+    normalize: bool = True
+    min_distance: Positive = 1e-6
+    exact_match: Literal["floor", "only"] = "floor"
+    index: Annotated[NeighborIndex | None, has_methods("fit", "search"), None] = None
+
     scores_are_sparse = True
     _saved_state = ("index_", "Y_", "prior_", "n_neighbors_")
 
-    def __init__(
-        self,
-        n_neighbors: int = 30,
-        *,
-        normalize: bool = True,
-        min_distance: float = 1e-6,
-        exact_match: Literal["floor", "only"] = "floor",
-        index: NeighborIndex | None = None,
-    ) -> None:
-        self.n_neighbors = n_neighbors
-        self.normalize = normalize
-        self.min_distance = min_distance
-        self.exact_match = exact_match
-        self.index = index
-
-    @staticmethod
-    def _parameter_constraints() -> dict[str, Any]:
-        from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-
-        return {
-            "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-            "normalize": ["boolean"],
-            "min_distance": [Interval(Real, 0, None, closed="neither")],
-            "exact_match": [StrOptions({"floor", "only"})],
-            "index": [HasMethods(["fit", "search"]), None],
-        }
-
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
         validate_parameters(self)
-        self.n_neighbors_ = neighbors_to_ask(self.n_neighbors, Y.shape[0])
+        self.n_neighbors_ = clip_n_neighbors(self.n_neighbors, Y.shape[0])
+        self.Y_, self.prior_ = Y, label_prior(Y)
         self.index_ = (ExactIndex() if self.index is None else clone(self.index)).fit(Z).tune(self.n_neighbors_)
-        self.Y_ = Y
-        self.prior_ = label_prior(Y)
         return self
 
     def scores(self, Z: NDArray[np.float32]) -> sparse.csr_array:
@@ -148,7 +129,7 @@ class NeighborDecoder(Decoder):
     ) -> sparse.csr_array:
         """Weighted sum of the neighbors' label rows (Eq. 20), as a product of two CSR matrices."""
         n_rows, k = neighbors.shape
-        places = np.maximum(neighbors, 0)  # whoever was not found votes with weight zero
+        places = np.maximum(neighbors, 0)  # a neighbor that was not found has weight zero
         ballots = sparse.csr_array(
             (self._weights(distances).ravel(), places.ravel(), np.arange(0, n_rows * k + 1, k)),
             shape=(n_rows, self.Y_.shape[0]),

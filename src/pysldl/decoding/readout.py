@@ -1,13 +1,14 @@
 """A linear read-out of the latent code."""
 
-from numbers import Real
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Self
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.constraints import NotNegative
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.half_precision import nearest_halves
 from pysldl.backend.threads import matmul, single_threaded_blas
@@ -16,6 +17,7 @@ from pysldl.decoding.base import Decoder, LatentEvidence
 ROWS_AT_ONCE = 2048
 
 
+@dataclass(eq=False, repr=False)
 class LinearReadout(Decoder):
     """Ridge regression from codes back to labels: ``score = code · B[:, label]``.
 
@@ -40,19 +42,13 @@ class LinearReadout(Decoder):
            [0. , 0.5, 0. ]], dtype=float32)
     """
 
+    alpha: NotNegative = 1.0
+    _: KW_ONLY
+    half_precision: bool = False
+
     has_readout = True
     _saved_state = ("B_",)
-    B_: NDArray[np.float32]
-
-    def __init__(self, alpha: float = 1.0, *, half_precision: bool = False) -> None:
-        self.alpha = alpha
-        self.half_precision = half_precision
-
-    @staticmethod
-    def _parameter_constraints() -> dict[str, Any]:
-        from sklearn.utils._param_validation import Interval
-
-        return {"alpha": [Interval(Real, 0, None, closed="left")], "half_precision": ["boolean"]}
+    B_: NDArray[np.float32] = field(init=False)
 
     @single_threaded_blas
     def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
@@ -61,7 +57,7 @@ class LinearReadout(Decoder):
         for start in range(0, len(Z), ROWS_AT_ONCE):  # a copy of all codes in double precision would be the largest
             part = slice(start, start + ROWS_AT_ONCE)
             codes = Z[part].astype(np.float64)
-            gram += codes.T @ codes
+            gram += matmul(codes.T, codes)
             products += Y[part].T @ codes
         gram.flat[:: len(gram) + 1] += max(self.alpha * np.trace(gram) / len(Z), 1e-12)
         self._factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True)
@@ -87,9 +83,10 @@ class LinearReadout(Decoder):
         influence = scipy.linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)
         leverage = np.einsum("ij,ji->i", codes, influence)
         cross = np.einsum("ij,ji->i", codes_left_out, influence)
-        residual = Y[rows].toarray() - codes @ self.B_
-        step = (cross / np.maximum(1.0 - leverage, 0.05))[:, None]
-        return np.asarray(codes_left_out @ self.B_ - step * residual, dtype=np.float32)
+        weights = self.B_.astype(np.float64)
+        residual = Y[rows].toarray() - matmul(codes, weights)
+        residual *= (cross / np.maximum(1.0 - leverage, 0.05))[:, None]
+        return np.asarray(matmul(codes_left_out, weights) - residual, dtype=np.float32)
 
     def evidence(self, z: NDArray[np.float32], label: int) -> LatentEvidence:
         direction = self.B_[:, label]

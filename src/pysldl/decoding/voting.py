@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.voting import vote_top, vote_weights, votes_apart
+from pysldl.backend.voting import split_votes, vote_top, vote_weights
 from pysldl.decoding.base import Decoder, NeighborVote, with_prior
 from pysldl.metrics.ranking import evaluate_rows
 
@@ -52,7 +52,7 @@ class SimilarityDecoder(Decoder):
         k = max(self.n_neighbors_, self.candidate_neighbors)
         return self._vote_top(self._search(Z_left_out, rows, k), m)
 
-    def candidates_apart(
+    def split_candidates(
         self,
         Z_left_out: Any,
         rows: NDArray[np.integer],
@@ -62,7 +62,7 @@ class SimilarityDecoder(Decoder):
         is_held: NDArray[np.bool_],
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
         found = self._search(Z_left_out, rows, max(self.n_neighbors_, self.candidate_neighbors))
-        return votes_apart(*found, self.temperature_, self.Y_, m, is_held)
+        return split_votes(*found, self.temperature_, self.Y_, m, is_held)
 
     def scores(self, Z: Any) -> sparse.csr_array:
         return vote_shares(self._search(Z, None, self.n_neighbors_), self.temperature_, self.Y_, self.prior_)
@@ -87,16 +87,16 @@ class SimilarityDecoder(Decoder):
         return total, votes, neighbors[voted], share
 
 
-def argbest(options: Sequence[T], quality_of: Callable[[T], float], chance: float = EQUAL) -> T:
-    """The first option whose quality is the highest or less than ``chance`` below; by default, what rounding makes.
+def best_option(options: Sequence[T], quality_of: Callable[[T], float], tolerance: float = EQUAL) -> T:
+    """The first option whose quality is within ``tolerance`` of the highest; by default, equal up to rounding.
 
     Examples
     --------
-    >>> argbest((1, 2, 3), {1: 0.3, 2: 0.1 + 0.2, 3: 0.0}.get)
+    >>> best_option((1, 2, 3), {1: 0.3, 2: 0.1 + 0.2, 3: 0.0}.get)
     1
     """
     qualities = [quality_of(option) for option in options]
-    enough = max(qualities) - chance
+    enough = max(qualities) - tolerance
     return next(option for option, quality in zip(options, qualities, strict=True) if quality >= enough)
 
 
@@ -111,9 +111,9 @@ def vote_shares(found: Found, temperature: float, Y: sparse.csr_array, prior: sp
 
 
 def mask_unmatched(neighbors: NDArray[np.int32], similarities: NDArray[np.float32]) -> Found:
-    """A row that is similar in nothing has no neighbors: -1, similarity 0."""
-    strange = np.logical_not(similarities > 0)
-    return np.where(strange, np.int32(-1), neighbors), np.where(strange, np.float32(0.0), similarities)
+    """Neighbors without a positive similarity become -1, with similarity 0."""
+    unmatched = np.logical_not(similarities > 0)
+    return np.where(unmatched, np.int32(-1), neighbors), np.where(unmatched, np.float32(0.0), similarities)
 
 
 def quality(
@@ -123,10 +123,10 @@ def quality(
     *,
     ks: tuple[int, ...] = (1, 5),
 ) -> float:
-    """What choices on held-out rows are made by: the sum of P@k and nDCG@k of labels, best first.
+    """The criterion of all choices on held-out rows: the sum of P@k and nDCG@k of labels, best first.
 
-    With inverse propensities, (n_labels,), the sum of their propensity-scored kin. Few rows are better judged by more
-    ``ks``: P@1 is one yes or no a row, and of a few hundred rows mostly chance.
+    With inverse propensities, (n_labels,), the sum of PSP@k and PSnDCG@k. With few rows more ``ks`` are better: P@1 is
+    0 or 1 for each row, and its mean over a few hundred rows mostly chance.
     """
     return float(row_quality(Y, labels, inv_propensity, ks=ks).mean())
 
@@ -138,10 +138,10 @@ def row_quality(
     *,
     ks: tuple[int, ...] = (1, 5),
 ) -> NDArray[np.float64]:
-    """The part of every row in :func:`quality`, which is their mean."""
-    told = evaluate_rows(Y, labels, ks, inv_propensity)
-    kin = "" if inv_propensity is None else "PS"
-    parts = [told[f"{kin}P@{k}"] for k in ks] + [told[f"{kin}nDCG@{k}"] for k in ks if k > 1]
+    """Every row's part of :func:`quality`, which is the mean over rows."""
+    metrics = evaluate_rows(Y, labels, ks, inv_propensity)
+    kind = "" if inv_propensity is None else "PS"
+    parts = [metrics[f"{kind}P@{k}"] for k in ks] + [metrics[f"{kind}nDCG@{k}"] for k in ks if k > 1]
     return np.asarray(sum(parts))
 
 
@@ -181,7 +181,7 @@ def best_votes(
         return quality(own, labels)
 
     first = (counts[0], temperatures[0])
-    k, temperature = best = argbest(list(product(counts, temperatures)), of_votes)
+    k, temperature = best = best_option(list(product(counts, temperatures)), of_votes)
     if of_votes(best) < of_votes(first) + CLEARLY:
         k, temperature = first
     return min(k, Y.shape[0]), float(temperature)

@@ -28,7 +28,7 @@ Labels = NDArray[np.integer]
 
 @dataclass(frozen=True)
 class DescentResult:
-    """The end of a descent.
+    """The result of a descent.
 
     ``parameters`` are those after the last step or, with a tolerance, those of the lowest loss; ``losses`` are the
     losses before every step. ``converged`` tells whether the loss stopped falling, None if there was no tolerance.

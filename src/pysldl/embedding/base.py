@@ -108,7 +108,7 @@ class LabelEmbedding(AnnotatedParameters, TransformerMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class TrainedLabelEmbedding(LabelEmbedding):
-    """Base of the embeddings with ``n_steps``: a subclass descends in ``_descend`` and keeps the end in ``_keep``.
+    """Base of the trained embeddings: a subclass minimizes its loss in ``_descend`` and sets the result in ``_keep``.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class TrainedLabelEmbedding(LabelEmbedding):
         raise NotImplementedError
 
     def _keep(self, Y: sparse.csr_array, result: DescentResult) -> None:
-        """Take the end of a descent for the fitted state; labels that do not occur lie at zero."""
+        """Set the fitted attributes from the result of a descent; labels that do not occur are zero."""
         self.components_ = np.zeros((Y.shape[1], self.n_components), dtype=np.float32)
         self.components_[seen_labels(Y)] = result.parameters[0]
         self.losses_, self.converged_ = result.losses, result.converged
@@ -224,5 +224,5 @@ def normal_rows(
 
 
 def assumed_pairs(n_labels: int, n_pairs: int | None) -> int:
-    """Entries of the label graph, if nobody counted them."""
+    """Entries of the label graph: as counted, or an assumption."""
     return min(n_labels**2, PAIRS_PER_LABEL * n_labels) if n_pairs is None else min(n_labels**2, n_pairs)

@@ -81,7 +81,7 @@ class GaussianLabelEmbedding(TrainedLabelEmbedding):
         Standard deviation of the initial means. The Gaussians start ten times as wide, give or take 3 %, so that all
         overlap and every divergence starts small. The larger it is against the learning rate, the less the means
         move and the more of the order is left to the variances. Default: ``(n_components / 90) ** 2``, at least 0.1.
-        Narrow codes must be placed with care; wide random codes are nearly orthogonal and better left so.
+        Wide random codes are nearly orthogonal, which serves; narrow ones have to be moved further.
     n_negatives : int, default=16
         Sparse: labels sampled from all others, ranked behind those.
     batch_size : int, default=1024

@@ -43,8 +43,8 @@ class VectorLabelEmbedding(TrainedLabelEmbedding):
         Standard deviation of the initial vectors.
     directed : bool, default=True
         True: every label has a source vector e and a target vector f, and ``e_i · f_j`` reproduces the walk from i to
-        j. Only the Gaussians are gone. False: ``e_i · e_j``, which is the same in both directions, so that the
-        direction of the relation is gone too.
+        j. Only the Gaussians are missing. False: ``e_i · e_j``, which is the same in both directions, so that the
+        direction of the relation is lost, too.
 
     Attributes
     ----------

@@ -1,20 +1,19 @@
-"""The base of every classifier that learns: labels and features in every form people have them, checked once."""
+"""The base of all classifiers: ``fit`` checks features and labels in every form that users have, once."""
 
 import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, validate_data
 
+from pysldl._utils.constraints import between, has_methods, one_of
 from pysldl._utils.light_estimator import all_or_nothing, validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback, reporting
 from pysldl.estimator.concepts import identifiers_of, identify_labels
@@ -48,7 +47,8 @@ class TrainingRows(NamedTuple):
     """Checked rows to learn from, as :meth:`BaseLabelClassifier.fit` makes them of what it is given.
 
     ``X`` is finite, dense or CSR; ``labels`` are the indicator and what its columns are called; the ``vectorizer`` is
-    the fitted one, where the rows are texts; the last ``n_dense`` columns of X were given as dense vectors.
+    the fitted one, where the rows are texts; the last ``n_dense`` columns of X were given as dense vectors. With a
+    ``vocabulary``, ``label_ids`` are the identifiers of the labels.
     """
 
     X: Any
@@ -56,6 +56,8 @@ class TrainingRows(NamedTuple):
     feature_names: NDArray[Any] | None = None
     vectorizer: Any = None
     n_dense: int = 0
+    vocabulary: Vocabulary | None = None
+    label_ids: NDArray[Any] | None = None
 
 
 class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
@@ -78,7 +80,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     vectorizer_ : TfidfVectorizer or None
         Set where the model was fitted on texts.
     feature_idf_ : ndarray of shape (n_features,)
-        Set by whoever fitted the model on weighted term counts, so that the words of a new text can be weighted alike.
+        Inverse document frequencies, set after a fit to weighted term counts: a service then weights new texts alike.
     calibration_ : ScoreCalibration or None
     vocabulary_ : Vocabulary or None
         What the labels are, where the model was fitted with a vocabulary or got one by ``set_vocabulary``. Then
@@ -111,20 +113,17 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
     # Of parameters that mean the same in every classifier; a subclass adds those of its own.
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "calibrate": ["boolean"],
-        "vectorizer": [HasMethods(["fit_transform", "transform"]), StrOptions({"auto", "hashing"}), None],
-        "memory_limit": [Interval(Real, 0, None, closed="neither"), str, None],
+        "vectorizer": [has_methods("fit_transform", "transform"), one_of("auto", "hashing"), None],
+        "memory_limit": [between(0, None, "neither"), str, None],
         "progress": ["boolean", callable, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
     }
 
+    calibrate: bool
     vectorizer: Any = None
     verbose: bool | int = False
     _on_progress: ProgressCallback | None = None
-
-    def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
-        """Learn from validated features (ndarray or csr_array) and a CSR indicator; may set ``calibration_``."""
-        raise NotImplementedError
 
     @all_or_nothing
     def fit(
@@ -137,85 +136,95 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         vocabulary: Vocabulary | None = None,
         dense: Any = None,
     ) -> Self:
-        """Fit the model to features and labels in any form that :meth:`pysldl.SLDLClassifier.fit` takes."""
-        X, Y = self._check_training_rows(X, y, label_names, feature_names, vocabulary, dense)
-        with self._reporting():
-            self._fit_rows(X, Y)
-        self._tell_result()
-        return self
+        """Fit the model to rows and their labels.
 
-    def _check_training_rows(
-        self,
-        X: Any,
-        y: Any,
-        label_names: Sequence[str] | None,
-        feature_names: Sequence[str] | None,
-        vocabulary: Vocabulary | None = None,
-        dense: Any = None,
-    ) -> tuple[Any, sparse.csr_array]:
-        """Check parameters, features and labels; set what is known of them before anything is learned."""
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_samples, n_features), or texts
+            Features, or one text per row: a list, tuple, array or Series of str, or a frame (pandas, Polars) whose only
+            column holds them.
+        y : indicator of shape (n_samples, n_labels), rows of label names, or array-like of shape (n_samples,)
+            The labels Y. An indicator may be dense, sparse or a DataFrame whose columns name the labels. Rows of label
+            names are a list, object array, Series or one-column frame with a list (tuple, set) of str in each row, []
+            for no labels. A one-dimensional ``y`` of plain values means one class per row; the model is then an
+            ordinary classifier.
+        label_names, feature_names : sequences of str, optional
+            Names of the columns of ``y`` and ``X``.
+        vocabulary : Vocabulary, optional
+            What the labels are, see :func:`pysldl.datasets.read_vocabulary`. Labels may then be given by identifier,
+            notation or name, and are called by their preferred names.
+        dense : array-like of shape (n_samples, n_dense), optional
+            Vectors of the same rows beside sparse X or texts, such as embeddings of the texts: an array, a frame, or a
+            column of vectors. They become further features; where the decoder of an
+            :class:`~pysldl.SLDLClassifier` works on features, neighbors are searched by both, and how much each counts
+            is chosen on held-out training rows. That search is exact: its cost grows with the square of the rows. All
+            methods that predict then take ``dense``, too.
+        """
         validate_parameters(self)
-        encoded = self._encoded_labels(y, label_names, vocabulary)
+        labels, label_ids = encode_labels(y, label_names), None
+        if vocabulary is not None:
+            labels, label_ids = identify_labels(labels, vocabulary)
         with self._timed("features"):
-            X = self._features(X, dense, reset=True, Y=encoded.Y)
-        check_consistent_length(X, encoded.Y)
+            X = self._features(X, dense, reset=True, Y=labels.Y)
+        check_consistent_length(X, labels.Y)
         names = self._named_features(X, feature_names)
-        self._take_training_rows(TrainingRows(X, encoded, names, self.vectorizer_, self.n_dense_))
-        return X, encoded.Y
+        return self._fit_to(TrainingRows(X, labels, names, self.vectorizer_, self.n_dense_, vocabulary, label_ids))
 
-    def _take_training_rows(self, rows: TrainingRows) -> None:
-        """Set what is known of checked rows before anything is learned."""
-        encoded = rows.labels
-        n_samples, n_labels = encoded.Y.shape
+    def _fit_to(self, rows: TrainingRows) -> Self:
+        """Fit to checked rows: set what is known of them, then learn."""
+        n_samples, n_labels = rows.labels.Y.shape
         if n_samples < 2:
             raise DataError(f"n_samples={n_samples}: the model learns from rows near each other and needs at least 2.")
-        if encoded.Y.nnz == 0:
+        if rows.labels.Y.nnz == 0:
             raise DataError(f"Y holds no label at all: all {n_samples} rows of its {n_labels} columns are empty.")
-        self.label_names_ = encoded.names
-        self.target_kind_ = encoded.kind
-        self.n_samples_ = n_samples
-        self.label_counts_ = np.bincount(encoded.Y.indices, minlength=n_labels)
-        self.n_features_in_ = int(rows.X.shape[1])
-        self.feature_names_ = rows.feature_names
-        self.vectorizer_ = rows.vectorizer
-        self.n_dense_ = rows.n_dense
-        self.calibration_ = None
+        self.label_names_, self.target_kind_ = rows.labels.names, rows.labels.kind
+        self.label_counts_ = np.bincount(rows.labels.Y.indices, minlength=n_labels)
+        self.n_samples_, self.n_features_in_, self.n_dense_ = n_samples, int(rows.X.shape[1]), rows.n_dense
+        self.feature_names_, self.vectorizer_ = rows.feature_names, rows.vectorizer
+        self.vocabulary_, self.label_ids_ = rows.vocabulary, rows.label_ids
+        self.label_targets_ = self.name_rates_ = self.calibration_ = None
+        self._warn_of_labels()
+        with reporting(getattr(self, "progress", None)) as report:
+            self._on_progress = report
+            try:
+                self._fit_rows(rows.X, rows.labels.Y)
+            finally:
+                del self._on_progress  # a fitted model can be copied and pickled, whatever reported its progress
+        if self.verbose:
+            for name, value in fitted_summary(self):
+                self._print(f"{name}: {value}")
+        return self
+
+    def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        """Learn from checked features (ndarray or csr_array) and a CSR indicator; may set ``calibration_``."""
+        raise NotImplementedError
+
+    @property
+    def _wants_calibration(self) -> bool:
+        """Whether to learn a threshold and probabilities; one class for each row needs none."""
+        return self.calibrate and self.target_kind_ != "classes"
+
+    def _warn_of_labels(self) -> None:
+        """Warn of labels that are not in the vocabulary, or that no training row carries."""
+        if self.vocabulary_ is not None and self.label_ids_ is not None:
+            unknown = [name for name in self.label_ids_.tolist() if name not in self.vocabulary_]
+            if unknown:
+                warnings.warn(
+                    f"{len(unknown)} of {len(self.label_ids_)} labels are not in the vocabulary, such as "
+                    f"{unknown[0]!r}; they keep their names.",
+                    SLDLWarning,
+                    stacklevel=5,
+                )
         unseen = np.flatnonzero(self.label_counts_ == 0)
         if unseen.size:
             some = ", ".join(repr(str(name)) for name in self.label_names_[unseen[:3]])
             more = ", ..." if unseen.size > 3 else ""
             warnings.warn(
-                f"{unseen.size} of {n_labels} labels have no training examples and will never be predicted: "
-                f"{some}{more}.",
-                SLDLWarning,
-                stacklevel=4,
-            )
-
-    def _encoded_labels(
-        self, y: Any, label_names: Sequence[str] | None, vocabulary: Vocabulary | None
-    ) -> EncodedLabels:
-        """Labels of the training rows, under the names of the vocabulary if there is one."""
-        encoded = encode_labels(y, label_names)
-        self._forget_vocabulary()
-        if vocabulary is None:
-            return encoded
-        self.vocabulary_ = vocabulary
-        if encoded.kind == "classes":
-            raise DataError("vocabulary needs rows with label names or an indicator, but y holds one class per row.")
-        encoded, identifiers = identify_labels(encoded, vocabulary)
-        self.label_ids_ = name_array(identifiers)
-        strangers = [name for name in identifiers if name not in vocabulary]
-        if strangers:
-            warnings.warn(
-                f"{len(strangers)} of {len(identifiers)} labels are not in the vocabulary, such as {strangers[0]!r}; "
-                "they keep their names.",
+                f"{unseen.size} of {len(self.label_names_)} labels have no training examples and will never be "
+                f"predicted: {some}{more}.",
                 SLDLWarning,
                 stacklevel=5,
             )
-        return encoded
-
-    def _forget_vocabulary(self) -> None:
-        self.vocabulary_ = self.label_ids_ = self.label_targets_ = self.name_rates_ = None
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, dense: Any = None) -> float:
         """Return nDCG@5 of the ranking; accuracy where the model was fitted on one class per row.
@@ -279,7 +288,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         return matched if unseen == "keep" else matched[:, : len(known)]
 
     def _matched_labels(self, y: Any, columns: Sequence[str] | None) -> tuple[sparse.csr_array, NDArray[Any] | None]:
-        """Labels of new rows over the labels of the model and, behind them, new ones; the names of all.
+        """Indicator of new rows with the labels of the model as its first columns and new labels behind; names of all.
 
         Where ``y`` is an indicator and ``columns`` do not name its columns, they stay as they are, without names.
         """
@@ -327,7 +336,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         return spelled
 
     def _identify_new_labels(self) -> None:
-        """Give identifiers to labels that came behind the known ones."""
+        """Give identifiers to labels that were added behind the known ones."""
         vocabulary, ids, targets = self.vocabulary_, self.label_ids_, self.label_targets_
         if vocabulary is None or ids is None or len(ids) == len(self.label_names_):
             return
@@ -363,7 +372,7 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         return canonical_rows(validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset))
 
     def _with_dense(self, X: Any, dense: Any, reset: bool) -> Any:
-        """Features and, where there are any, dense vectors as their last columns."""
+        """Features with the dense vectors, if there are any, as their last columns."""
         if reset:
             self.n_dense_ = 0
         if dense is None and not self.n_dense_:
@@ -388,18 +397,8 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
 
     @contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """Let :meth:`_stage`, and whoever takes ``_on_progress``, report to the parameter ``progress``."""
-        with reporting(getattr(self, "progress", None)) as report:
-            self._on_progress = report
-            try:
-                yield
-            finally:
-                del self._on_progress  # a fitted model can be copied and pickled, whatever reported its progress
-
-    @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
-        """Report the begin and the end of a stage that has no steps to count."""
+        """Report the beginning and the end of a stage that has no steps to count."""
         if self._on_progress is not None:
             self._on_progress(Progress(name, 0, 1))
         with self._timed(name):
@@ -409,20 +408,14 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        """Tell how long a stage took, if ``verbose``."""
+        """Print how long a stage took, if ``verbose``."""
         started = time.perf_counter()
         yield
-        self._tell(f"{name}: {time.perf_counter() - started:.1f} s")
-
-    def _tell(self, line: str) -> None:
         if self.verbose:
-            print(f"[pysldl] {line}", file=sys.stderr, flush=True)
+            self._print(f"{name}: {time.perf_counter() - started:.1f} s")
 
-    def _tell_result(self) -> None:
-        """Tell what was fitted and how good it was on held-out rows, if ``verbose``."""
-        if self.verbose:
-            for name, value in fitted_summary(self):
-                self._tell(f"{name}: {value}")
+    def _print(self, line: str) -> None:
+        print(f"[pysldl] {line}", file=sys.stderr, flush=True)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """What a notebook shows: scikit-learn's diagram and, once fitted, the stages with their held-out metrics."""
@@ -455,5 +448,5 @@ def _with_new(known: NDArray[Any], new: Sequence[str]) -> NDArray[Any]:
 
 
 def _are_numbers(names: Sequence[str]) -> bool:
-    """Whether columns are only counted: "0", "1", "2", ..."""
+    """Whether names are only the numbers of columns: "0", "1", "2", ..."""
     return list(names) == [str(number) for number in range(len(names))]

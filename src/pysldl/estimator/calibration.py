@@ -1,8 +1,8 @@
-"""From scores to probabilities, a yes or no, and sets with a wanted recall or precision, learned on held-out rows."""
+"""Learned on held-out rows: probabilities, a threshold, and sets of labels with a wanted recall or precision."""
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,24 @@ ROWS_AT_ONCE = 512
 PRECISION_CONFIDENCE = 0.9
 # Columns of the moments: means over rows, and what is needed for the deviations of recall and of wrong labels.
 RECALL, RECALL_SQUARED, SIZE, WRONG, SIZE_SQUARED, WRONG_SQUARED, SIZE_WRONG = range(7)
+
+
+class _RankedRows(NamedTuple):
+    """The best labels of held-out rows with their scores, (n_rows, k), whether they are true, and how many are."""
+
+    labels: NDArray[Any]
+    scores: NDArray[Any]
+    hits: NDArray[np.bool_]
+    n_true: NDArray[np.integer]
+
+    def of(self, rows: NDArray[Any]) -> "_RankedRows":
+        """Some of the rows."""
+        return _RankedRows(*(column[rows] for column in self))
+
+    def pairs(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Scores of all labels listed, and 1 where the label is true."""
+        there = self.labels >= 0
+        return self.scores[there].astype(np.float64), self.hits[there].astype(np.float64)
 
 
 class ScoreCalibration(LightEstimator):
@@ -59,31 +77,31 @@ class ScoreCalibration(LightEstimator):
         """Learn from the scores of rows that the model did not see, and their labels, both (n_rows, n_labels)."""
         labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
         floor = 0.0 if sparse.issparse(scores) else float(best[labels >= 0].min(initial=0.0))
-        self._fit_ranked(labels, best, Y, floor)
+        ranked = _RankedRows(labels, best, hits_of(labels, Y), np.diff(Y.indptr))
+        self._fit_ranked(ranked, Y.shape[1], floor)
         self.sets_ = PredictionSets().fit(scores, Y)
-        self.held_out_f1_ = _cross_fitted_f1(labels, best, Y)
-        self.held_out_ = reliability_report(labels, Y, _cross_fitted_probabilities(labels, best, Y, floor))
+        self.held_out_f1_ = _cross_fitted_f1(ranked)
+        self.held_out_ = reliability_report(labels, Y, _cross_fitted_probabilities(ranked, Y.shape[1], floor))
         return self
 
-    def _fit_ranked(self, labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_array, floor: float) -> Self:
+    def _fit_ranked(self, ranked: _RankedRows, n_labels: int, floor: float) -> Self:
         """Learn from the best labels of every row and their scores; all others score at most ``floor``."""
         from sklearn.isotonic import IsotonicRegression  # not above: a model that only predicts would wait for it
 
-        rows, slots = np.nonzero(labels >= 0)
-        score = best[rows, slots].astype(np.float64)
-        hit = np.asarray(Y[rows, labels[rows, slots]], dtype=np.float64).ravel()
+        score, hit = ranked.pairs()
+        n_relevant = int(ranked.n_true.sum())
         # All labels below a row's best are one point: the share of them that applied after all.
-        n_rest = max(Y.shape[0] * Y.shape[1] - score.size, 1)
+        n_rest = max(len(ranked.labels) * n_labels - score.size, 1)
         curve = IsotonicRegression(y_min=0.0, y_max=1.0).fit(
             np.append(score, floor),
-            np.append(hit, (Y.nnz - hit.sum()) / n_rest),
+            np.append(hit, (n_relevant - hit.sum()) / n_rest),
             sample_weight=np.append(np.ones_like(score), n_rest),
         )
         self.scores_ = curve.X_thresholds_
         # A run of hits does not make the next one certain, nor a run of misses.
         doubt = 1.0 / (score.size + 2.0)
         self.probabilities_ = np.clip(curve.y_thresholds_, doubt, 1.0 - doubt)
-        self.threshold_ = _best_threshold(score, hit, n_relevant=Y.nnz)
+        self.threshold_ = _best_threshold(score, hit, n_relevant)
         return self
 
     def probability(self, scores: NDArray[Any]) -> NDArray[np.float64]:
@@ -103,34 +121,30 @@ def _best_threshold(score: NDArray[np.float64], hit: NDArray[np.float64], n_rele
     return float((score[best] + below) / 2.0)
 
 
-def _cross_fitted_f1(labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_array) -> float:
+def _cross_fitted_f1(ranked: _RankedRows) -> float:
     """Micro-F1 of rows at thresholds that were chosen without them: for each half, on the other one."""
-    hits = hits_of(labels, Y)
     n_predicted, n_hits = 0, 0
-    halves = np.arange(len(labels)) % 2
+    halves = np.arange(len(ranked.labels)) % 2
     for half in (0, 1):
-        judged, others = halves == half, np.flatnonzero(halves != half)
-        there = labels[others] >= 0
-        if not there.any():
+        judged, others = ranked.of(halves == half), ranked.of(halves != half)
+        score, hit = others.pairs()
+        if len(score) == 0:
             continue
-        scores, known = best[others][there].astype(np.float64), hits[others][there].astype(np.float64)
-        predicted = best[judged] >= _best_threshold(scores, known, n_relevant=Y[others].nnz)
+        predicted = judged.scores >= _best_threshold(score, hit, int(others.n_true.sum()))
         n_predicted += int(predicted.sum())
-        n_hits += int((predicted & hits[judged]).sum())
-    return 2.0 * n_hits / max(n_predicted + int(Y.nnz), 1)
+        n_hits += int((predicted & judged.hits).sum())
+    return 2.0 * n_hits / max(n_predicted + int(ranked.n_true.sum()), 1)
 
 
-def _cross_fitted_probabilities(
-    labels: NDArray[Any], best: NDArray[Any], Y: sparse.csr_array, floor: float
-) -> NDArray[np.float64]:
+def _cross_fitted_probabilities(ranked: _RankedRows, n_labels: int, floor: float) -> NDArray[np.float64]:
     """Probabilities of rows by a curve that was learned without them: for each half, on the other one."""
-    probabilities = np.zeros(best.shape)
-    halves = np.arange(len(labels)) % 2
+    probabilities = np.zeros(ranked.scores.shape)
+    halves = np.arange(len(ranked.labels)) % 2
     for half in (0, 1):
-        judged, others = np.flatnonzero(halves == half), np.flatnonzero(halves != half)
-        if len(judged) and (labels[others] >= 0).any():
-            curve = ScoreCalibration()._fit_ranked(labels[others], best[others], Y[others], floor)
-            probabilities[judged] = curve.probability(best[judged])
+        judged, others = halves == half, ranked.of(halves != half)
+        if judged.any() and (others.labels >= 0).any():
+            curve = ScoreCalibration()._fit_ranked(others, n_labels, floor)
+            probabilities[judged] = curve.probability(ranked.scores[judged])
     return probabilities
 
 
@@ -225,7 +239,7 @@ class PredictionSets(LightEstimator):
     def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
         """Learn from the scores of rows that the model did not see, and their labels, both (n_rows, n_labels)."""
         labels, best = top_k(scores, min(SCORES_PER_ROW, _most_scores(scores)))
-        if best[labels >= 0].min(initial=1.0) == 0.0:  # votes: nothing speaks for a label that scores 0
+        if best[labels >= 0].min(initial=1.0) == 0.0:  # votes: a label that scores 0 has none
             labels = np.where(best > 0, labels, -1)
         hits, there = hits_of(labels, Y), labels >= 0
         pooled = np.sort(best[there])[::-1].astype(np.float64)
@@ -245,7 +259,7 @@ class PredictionSets(LightEstimator):
     def threshold(
         self, *, recall: float | None = None, precision: float | None = None, confidence: float | None = None
     ) -> float:
-        """Return the score from which labels belong to a set; an error where the wish cannot be met.
+        """Return the score from which labels belong to a set; an error where that cannot be reached.
 
         One of ``recall`` and ``precision`` is given, between 0 and 1. ``confidence`` is that of the normal bound; by
         default, conformal risk control bounds recall, and 0.9 is taken for precision.
@@ -265,9 +279,9 @@ class PredictionSets(LightEstimator):
             meets = np.flatnonzero(reached >= (precision or 0.0))[-1:]
         if meets.size:
             return float(self.thresholds_[meets[0]])
-        wish = f"recall={recall}" if recall is not None else f"precision={precision}"
+        wanted = f"recall={recall}" if recall is not None else f"precision={precision}"
         most = math.floor(1000 * max(float(reached.max(initial=0.0)), 0.0)) / 1000
-        raise DataError(f"{wish} is out of reach: the scores of {self.n_rows_} held-out rows allow at most {most:g}.")
+        raise DataError(f"{wanted} is out of reach: the scores of {self.n_rows_} held-out rows allow at most {most:g}.")
 
     def coverage(self, threshold: float, counts: NDArray[np.integer]) -> SetCoverage:
         """Return what the sets at a threshold hold on held-out rows; ``counts`` are training rows of every label."""
@@ -288,7 +302,7 @@ class PredictionSets(LightEstimator):
     ) -> NDArray[np.float64]:
         """Means over rows at every threshold, in blocks of rows; see ``moments_``."""
         n_knots = len(self.thresholds_)
-        first = np.searchsorted(-self.thresholds_, -best)  # the first threshold that lets a label in
+        first = np.searchsorted(-self.thresholds_, -best)  # the first threshold that a label reaches
         total = np.zeros((n_knots, 7))
         for start in range(0, len(best), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
@@ -305,7 +319,7 @@ class PredictionSets(LightEstimator):
         return np.asarray(total / n_rows)
 
     def _recall_bounds(self, confidence: float | None) -> NDArray[np.float64]:
-        """Recall that each threshold is good for."""
+        """Lower bound of the recall at each threshold."""
         mean, n = self.moments_[:, RECALL], self.n_labeled_
         if confidence is None:  # n recall >= (n + 1) target: one further row may be missed altogether
             return np.asarray(mean * n / (n + 1))
@@ -313,7 +327,7 @@ class PredictionSets(LightEstimator):
         return np.asarray(mean - _normal_quantile(confidence) * deviation)
 
     def _precision_bounds(self, confidence: float) -> NDArray[np.float64]:
-        """Precision that each threshold is good for: share of right labels, by the delta method.
+        """Lower bound of the precision (share of right labels) at each threshold, by the delta method.
 
         One more wrong label is counted than there was, so that a single hit does not count as certainty.
         """
@@ -329,14 +343,14 @@ class PredictionSets(LightEstimator):
 
 
 def _most_scores(scores: Any) -> int:
-    """Scores of the row that has the most, and at least one: no row needs room for more."""
+    """Largest number of scores of a row, at least 1."""
     if sparse.issparse(scores):
         return max(1, int(np.diff(scores.indptr).max(initial=0)))
     return int(scores.shape[1])
 
 
 def _counts_from(first: NDArray[np.intp], counted: NDArray[np.bool_], n_knots: int) -> NDArray[np.float64]:
-    """Labels of every row that each threshold lets in, (n_rows, n_knots)."""
+    """Numbers of labels of every row at or above each threshold, (n_rows, n_knots)."""
     rows = np.nonzero(counted)[0]
     places = rows * n_knots + first[counted]
     histogram = np.bincount(places[first[counted] < n_knots], minlength=len(first) * n_knots)

@@ -1,4 +1,4 @@
-"""SLDLClassifier: scaling, label embedding, mapping, decoder, ranker and calibration, in a row."""
+"""SLDLClassifier: fits scaling, label embedding, mapping, decoder, ranker, reranker and calibration in turn."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,8 @@ from scipy import sparse
 from sklearn.base import TransformerMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, gen_batches
-from sklearn.utils._param_validation import HasMethods
 
+from pysldl._utils.constraints import has_methods
 from pysldl._utils.light_estimator import all_or_nothing, available_if, validate_parameters
 from pysldl._utils.memory import fits_in_memory, require_memory
 from pysldl._utils.progress import ProgressCallback, reporting
@@ -22,7 +22,7 @@ from pysldl.backend.dispatch import current_device, use_device
 from pysldl.backend.linear_algebra import l2_normalize_in_parts, sparse_times
 from pysldl.backend.threads import fixed_order_blas, matmul
 from pysldl.backend.topk import top_k
-from pysldl.backend.workspace import Workspace, row_parts, use_workspace
+from pysldl.backend.workspace import Workspace, current_workspace, row_parts, use_workspace
 from pysldl.decoding import NeighborDecoder
 from pysldl.decoding.base import CodedRows, Decoder
 from pysldl.embedding import GaussianLabelEmbedding
@@ -37,12 +37,13 @@ from pysldl.mapping import RidgeMapping
 from pysldl.persistence import save_model
 from pysldl.preprocessing.features import column_scales, is_mostly_dense
 from pysldl.preprocessing.labels import as_indicator
-from pysldl.preprocessing.vocabulary import Vocabulary
 from pysldl.ranking import LinearRanker, TreeReranker
+from pysldl.ranking.candidates import Candidates, draw_held_rows
 
 CALIBRATION_ROWS = 5000
 ENOUGH_CALIBRATION_ROWS = 2000
 MOST_LEFT_OUT = 2000
+CALIBRATED_LABELS = 100  # of a row, the best
 ROUNDED_TOGETHER = 1 << 22
 SEEN_CANDIDATES = 40  # beside a row's own labels: twice as many take twice the time and rank no better
 DEFAULT_STAGES: dict[str, Any] = {
@@ -80,7 +81,9 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         Each of the four stages may be a :class:`~pysldl.estimator.size_dispatch.SizeDispatch`: one for small problems,
         another for large.
     reranker : TreeReranker, optional
-        Rescores the best candidates of the ranker; without a ranker it has nothing to do.
+        Rescores the best candidates of the ranker, or, without a ranker, those of a
+        :class:`~pysldl.decoding.BlendDecoder`, whose read-out takes the place of the ranker's scores. With other
+        decoders and no ranker it has nothing to do.
     normalize : bool
         Scale every row of X to length 1, as the paper does.
     standardize : bool or None
@@ -138,7 +141,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
     decoder: Decoder | None = None
     ranker: LinearRanker | None = None
     _: KW_ONLY
-    reranker: TreeReranker | None = None
+    reranker: TreeReranker | SizeDispatch | None = None
     normalize: bool = True
     standardize: bool | None = False
     calibrate: bool = True
@@ -157,53 +160,62 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
     )
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseLabelClassifier._parameter_constraints,
-        "embedding": [HasMethods(["fit", "transform"]), SizeDispatch, None],
-        "mapping": [HasMethods(["fit", "predict"]), SizeDispatch, None],
-        "decoder": [HasMethods(["fit", "scores"]), SizeDispatch, None],
-        "ranker": [HasMethods(["fit", "rank"]), SizeDispatch, None],
-        "reranker": [HasMethods(["fit", "scores"]), None],
+        "embedding": [has_methods("fit", "transform"), SizeDispatch, None],
+        "mapping": [has_methods("fit", "predict"), SizeDispatch, None],
+        "decoder": [has_methods("fit", "scores"), SizeDispatch, None],
+        "ranker": [has_methods("fit", "rank"), SizeDispatch, None],
+        "reranker": [has_methods("fit", "scores"), SizeDispatch, None],
         "normalize": ["boolean"],
         "standardize": ["boolean", None],
         "online": ["boolean"],
         "device": [str],
     }
 
-    @all_or_nothing
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        label_names: Sequence[str] | None = None,
-        feature_names: Sequence[str] | None = None,
-        vocabulary: Vocabulary | None = None,
-        dense: Any = None,
-    ) -> Self:
-        """Fit scaling, embedding, mapping, decoder, ranker, reranker and calibration, in this order.
-
-        Parameters
-        ----------
-        X : array-like or sparse of shape (n_samples, n_features), or texts
-            Features, or one text per row: a list, tuple, array or Series of str, or a frame (pandas, Polars) whose only
-            column holds them.
-        y : indicator of shape (n_samples, n_labels), rows of label names, or array-like of shape (n_samples,)
-            The labels Y. An indicator may be dense, sparse or a DataFrame whose columns name the labels. Rows of label
-            names are a list, object array, Series or one-column frame with a list (tuple, set) of str in each row, []
-            for no labels. A one-dimensional ``y`` of plain values means one class per row; the model is then an
-            ordinary classifier.
-        label_names, feature_names : sequences of str, optional
-            Names of the columns of ``y`` and ``X``.
-        vocabulary : Vocabulary, optional
-            What the labels are, see :func:`pysldl.datasets.read_vocabulary`. Labels may then be given by identifier,
-            notation or name, and are called by their preferred names.
-        dense : array-like of shape (n_samples, n_dense), optional
-            Vectors of the same rows beside sparse X or texts, such as embeddings of the texts: an array, a frame, or a
-            column of vectors. Neighbors are searched by both, and how much each counts is chosen on held-out training
-            rows; mapping and ranker see the vectors as further features. All methods that predict then take ``dense``,
-            too. The search by vectors is exact: its cost grows with the square of the rows.
-        """
-        rows = self._check_training_rows(X, y, label_names, feature_names, vocabulary, dense)
-        return self._fit_stages(*rows, Workspace())
+    def _fit_rows(self, X: Any, Y: sparse.csr_array) -> None:
+        """Fit scaling, embedding, mapping, decoder, ranker, reranker and calibration, in this order."""
+        rng, workspace = check_random_state(self.random_state), current_workspace()
+        calibrates = self._wants_calibration
+        with use_device(self.device), fixed_order_blas():
+            self._make_stages(X, Y, rng)
+            X = self._fit_scaling(X)
+            tunes = self.decoder_.needs_tuning
+            rescores = self.ranker_ is not None or self.reranker_ is not None
+            shuffled = tunes or (calibrates and not rescores)
+            order = rng.permutation(X.shape[0]) if shuffled else np.empty(0, np.intp)
+            held = order[:CALIBRATION_ROWS] if tunes else None
+            ranking_rows = self._rows_to_rank(X.shape[0], rng) if rescores else np.empty(0, np.intp)
+            maps_twice = rescores and self.mapping_ is not None and self.decoder_.has_readout
+            Z, held_candidates = None, None
+            if self.mapping_ is not None:
+                # A ranker needs the code that each row would have, had it been left out, which its leverage gives.
+                Z = self._fit_codes(
+                    X, Y, None if maps_twice else held if self.ranker_ is None else np.arange(X.shape[0])
+                )
+                if tunes and self.mapping_.held_rows_ is not None:
+                    held = self.mapping_.held_rows_
+            with self._stage("decoder"):
+                if maps_twice:
+                    held_candidates = self._tune_on_held_rows(X, Z, Y, ranking_rows)
+                codes = self._rows_to_decode(X)
+                self.decoder_.fit(codes, Y)
+                if held is not None and not maps_twice:
+                    self.decoder_.tune(self._left_out_codes(codes, Z, held), held, codes)
+            self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
+            if self.ranker_ is not None:
+                with self._stage("ranker"):
+                    self._fit_ranker(X, codes, Z, Y, rng, workspace, ranking_rows, held_candidates)
+                    scores = self._fit_reranker(self.ranker_.held_candidates_, Y[self.ranker_.held_rows_])
+                if calibrates:
+                    self.calibration_ = ScoreCalibration().fit(scores, Y[self.ranker_.held_rows_])
+                self.ranker_.forget_held_rows()
+            elif held_candidates is not None:
+                with self._stage("reranker"):
+                    scores = self._fit_reranker(Candidates(*held_candidates), Y[ranking_rows])
+                if calibrates:
+                    self.calibration_ = ScoreCalibration().fit(scores, Y[ranking_rows])
+            elif calibrates:
+                with self._stage("calibration"):
+                    self.calibration_ = self._calibrated(X, Z, Y, order)
 
     @all_or_nothing
     def fit_prepared(self, rows: TrainingRows, workspace: Workspace) -> Self:
@@ -212,49 +224,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         The model is that of :meth:`fit` for the same rows, bit for bit. Their arrays may lie on a disk.
         """
         validate_parameters(self)
-        self._forget_vocabulary()
-        self._take_training_rows(rows)
-        return self._fit_stages(rows.X, rows.labels.Y, workspace)
-
-    def _fit_stages(self, X: Any, Y: sparse.csr_array, workspace: Workspace) -> Self:
-        """Fit all stages to checked rows."""
-        rng = check_random_state(self.random_state)
-        calibrates = self.calibrate and self.target_kind_ != "classes"
-        with use_device(self.device), fixed_order_blas(), use_workspace(workspace), self._reporting():
-            self._make_stages(X, Y, rng)
-            X = self._fit_scaling(X)
-            tunes = self.decoder_.needs_tuning
-            shuffled = tunes or (calibrates and self.ranker_ is None)
-            order = rng.permutation(X.shape[0]) if shuffled else np.empty(0, np.intp)
-            held = order[:CALIBRATION_ROWS] if tunes else None
-            ranked = np.empty(0, np.intp) if self.ranker_ is None else self._rows_to_rank(X.shape[0], rng)
-            apart = self.ranker_ is not None and self.mapping_ is not None and self.decoder_.has_readout
-            Z, of_held = None, None
-            if self.mapping_ is not None:
-                # With a ranker every row is left out once; its leverage tells what code it would then have.
-                Z = self._fit_codes(X, Y, None if apart else held if self.ranker_ is None else np.arange(X.shape[0]))
-                if tunes and self.mapping_.held_rows_ is not None:
-                    held = self.mapping_.held_rows_
-            with self._stage("decoder"):
-                if apart:
-                    of_held = self._candidates_of_held(X, Z, Y, ranked)
-                codes = self._rows_to_decode(X)
-                self.decoder_.fit(codes, Y)
-                if held is not None and not apart:
-                    self.decoder_.tune(self._left_out_codes(codes, Z, held), held, codes)
-            self._keep_rows(X.copy() if self.online else X, Y)  # it may be the caller's
-            if self.ranker_ is not None:
-                with self._stage("ranker"):
-                    self._fit_ranker(X, codes, Z, Y, rng, workspace, ranked, of_held)
-                    scores = self._fit_reranker(Y)
-                if calibrates:
-                    self.calibration_ = ScoreCalibration().fit(scores, Y[self.ranker_.held_rows_])
-                self.ranker_.forget_held_rows()
-            elif calibrates:
-                with self._stage("calibration"):
-                    self.calibration_ = self._calibrated(X, Z, Y, order)
-        self._tell_result()
-        return self
+        with use_workspace(workspace):
+            return self._fit_to(rows)
 
     @available_if(why_no_codes)
     def fit_transform(self, X: Any, y: Any, **names: Any) -> NDArray[np.float32]:
@@ -264,11 +235,14 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
 
     def _make_stages(self, X: Any, Y: sparse.csr_array, rng: np.random.RandomState) -> None:
         """Unfitted copies of the stages, each with a seed of its own; an error where they need too much memory."""
-        embedding, mapping, decoder, ranker = self._stages(ProblemSize.of(X, Y))
+        size = ProblemSize.of(X, Y)
+        embedding, mapping, decoder, ranker = self._stages(size)
         embedding, self.mapping_, self.decoder_ = (_seeded(stage, rng) for stage in (embedding, mapping, decoder))
         self.embedding_ = embedding.estimator if isinstance(embedding, FrozenEstimator) else embedding
         self.ranker_ = None if ranker is None else clone(ranker)
-        self.reranker_ = None if ranker is None or self.reranker is None else clone(self.reranker)
+        reranker = stage_for(self.reranker, size)
+        has_work = ranker is not None or self.decoder_.has_parts
+        self.reranker_ = clone(reranker) if reranker is not None and has_work else None
         if self.decoder_.input_kind == "features":
             self.embedding_ = self.mapping_ = None
             if self.n_dense_ and sparse.issparse(X):
@@ -279,7 +253,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             require_memory(needed, f"The {stage} stage for {Y.shape[1]} labels", LESS_MEMORY[stage], self.memory_limit)
 
     def _fit_scaling(self, X: Any) -> Any:
-        """Learn means and scales of the features, if they are to be standardized; the rows as the stages take them."""
+        """Return the scaled rows; means and deviations of the features are learned if they are to be standardized."""
         self.feature_means_ = self.feature_scales_ = None
         if self.standardize or (self.standardize is None and is_mostly_dense(X)):
             require_memory(
@@ -300,13 +274,13 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             with self._timed("embedding"):
                 self.embedding_.fit(Y, progress=report, memory_limit=self.memory_limit)
         Z = self.embedding_.transform(Y)
-        self._lean_mapping(self.mapping_, (*X.shape, _n_nonzeros(X), Z.shape[1]))
+        self._with_affordable_solver(self.mapping_, (*X.shape, _n_nonzeros(X), Z.shape[1]))
         with self._timed("mapping"):
             self.mapping_.fit(X, Z, leverage_of=held, progress=report)
         return Z
 
     def _left_out_codes(self, codes: Any, Z: Any, rows: NDArray[np.integer]) -> Any:
-        """Training rows as they look to a mapping that never saw them, with targets ``Z`` of all rows."""
+        """Codes of training ``rows``, with their features if any, by a mapping fitted without them."""
         own = codes[rows]
         if self.mapping_ is None:
             return own
@@ -315,30 +289,38 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         return self.mapping_.leave_one_out(own, Z[rows], rows)
 
     def _rows_to_rank(self, n_samples: int, rng: np.random.RandomState) -> NDArray[np.intp]:
-        """The rows that the ranker holds out: as many as a reranker wants, which learns from them."""
-        self.ranker_.check_parameters()
-        held_out = None if self.reranker_ is None else self.reranker_.held_out
+        """The rows held out for ranker and reranker: as many as a reranker wants, which learns from them."""
+        held_out: Any = None if self.reranker_ is None else self.reranker_.held_out
         if held_out is not None and self.decoder_.has_readout:  # which leaves rows out one by one, at a price
             held_out = min(held_out, MOST_LEFT_OUT)
+        if self.ranker_ is None:
+            return draw_held_rows(n_samples, rng, held_out)
+        self.ranker_.check_parameters()
         rows: NDArray[np.intp] = self.ranker_.draw_held_rows(n_samples, rng, held_out)
         return rows
 
-    def _candidates_of_held(
+    def _tune_on_held_rows(
         self, X: Any, Z: Any, Y: sparse.csr_array, held: NDArray[np.integer]
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    ) -> tuple[NDArray[Any], ...]:
         """Tune the decoder on rows that a second mapping never saw; returns their candidates.
 
+        For a ranker they are labels and votes, else the parts of the scores that :class:`Candidates` consist of.
+
         A formula for the codes of rows left out is not enough here: the codes of their neighbors would still be those
-        of a mapping that saw them, and votes would be trusted more than they deserve.
+        of a mapping that saw them, and votes would get too much weight.
         """
         others = np.delete(np.arange(X.shape[0]), held)
         codes = self._rows_to_decode(X, self._mapping_of(X[others], Z[others]))
         self.decoder_.fit(codes, Y)
         own = codes[held]
         self.decoder_.tune(own, held, codes)
-        candidates: tuple[NDArray[np.int32], NDArray[np.float32]] = self.decoder_.loo_candidates(
-            own, held, codes, Y, min(self.ranker_.n_offered, Y.shape[1])
-        )
+        candidates: tuple[NDArray[Any], ...]
+        if self.ranker_ is None:
+            candidates = self.decoder_.loo_score_parts(own, held, codes, Y, CALIBRATED_LABELS)
+        else:
+            candidates = self.decoder_.loo_candidates(
+                own, held, codes, Y, min(self.ranker_.n_decoder_candidates, Y.shape[1])
+            )
         return candidates
 
     def _fit_ranker(
@@ -350,20 +332,20 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         rng: np.random.RandomState,
         workspace: Workspace,
         held: NDArray[np.integer],
-        of_held: tuple[NDArray[np.int32], NDArray[np.float32]] | None,
+        held_candidates: tuple[NDArray[Any], ...] | None,
     ) -> None:
         """Train the ranker on the candidates that every training row gets while it is left out.
 
         Where every row gets all labels, only the held-out rows need candidates, for their votes. Where those have
-        theirs already (``of_held``), the others get what a read-out offers to rows that it has seen: negatives that
-        are as hard, for a product of matrices.
+        theirs already (``held_candidates``), the others get the best labels by the read-out, which was fitted to
+        them: negatives that are as hard, for the cost of a product of matrices.
         """
-        shape = (Y.shape[0], min(self.ranker_.n_offered, Y.shape[1]))
+        shape = (Y.shape[0], min(self.ranker_.n_decoder_candidates, Y.shape[1]))
         labels, votes = workspace.empty(shape, np.int32), workspace.empty(shape, np.float32)
-        everywhere, late = self.ranker_.offers_all_labels(Y), None
-        if everywhere or of_held is not None:
+        everywhere, late = self.ranker_.ranks_all_labels(Y), None
+        if everywhere or held_candidates is not None:
             labels[...], votes[...] = -1, 0
-        if of_held is None:
+        if held_candidates is None:
             left_out = codes if Z is None else self._left_out_codes(codes, Z, np.arange(X.shape[0]))
             rows = np.sort(held) if everywhere else None
             on_device = current_device() is not None and self.decoder_.scores_are_sparse and workspace.n_shards == 1
@@ -376,22 +358,21 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             workspace.map("candidates", _put_candidates, parts, self.decoder_, left_out, codes, Y, found, rows, is_held)
         else:
             if not everywhere:
-                # Mapping and read-out are one product with the features.
+                # Mapping and read-out are one product with the features; negatives can do without landmarks.
                 readout = self.decoder_.readout_weights.astype(np.float64)
                 weights = matmul(self.mapping_.coef_.astype(np.float64), readout)
                 parts, start = row_parts(shape[0], self._rows_at_once()), self.mapping_.intercept_ @ readout
                 workspace.map("candidates", _put_seen_candidates, parts, X, weights, start, Y, labels)
-            labels[held], votes[held] = of_held
+            labels[held], votes[held] = held_candidates
         self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held, late)
 
-    def _fit_reranker(self, Y: sparse.csr_array) -> sparse.csr_array:
-        """Train the reranker on the rows that the ranker held out; returns their final scores, (n_held, n_labels)."""
-        held, candidates = Y[self.ranker_.held_rows_], self.ranker_.held_candidates_
+    def _fit_reranker(self, candidates: Candidates, Y_held: sparse.csr_array) -> sparse.csr_array:
+        """Train the reranker on rows that were held out; returns their final scores, (n_held, n_labels)."""
         if self.reranker_ is None:
             return self._as_sparse(candidates.labels, candidates.scores)
-        others = self.label_counts_ - np.bincount(held.indices, minlength=Y.shape[1])
-        self.reranker_.fit(candidates, held, others, Y.shape[0])
-        return self._as_sparse(candidates.labels, self.reranker_.pop_held_scores())
+        others = self.label_counts_ - np.bincount(Y_held.indices, minlength=Y_held.shape[1])
+        self.reranker_.fit(candidates, Y_held, others, self.n_samples_)
+        return self._as_sparse(candidates.labels, self.reranker_.pop_cross_fitted_scores())
 
     def _calibrated(self, X: Any, Z: Any, Y: sparse.csr_array, order: NDArray[np.integer]) -> ScoreCalibration:
         """Threshold and probabilities from training rows that were held out, drawn by the permutation ``order``.
@@ -418,7 +399,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         return ScoreCalibration().fit(stacked, Y[np.concatenate(rows)])
 
     def _rows_to_hold_out(self, order: NDArray[np.integer]) -> list[NDArray[np.integer]]:
-        """Sets of rows to hold out, one after the other."""
+        """Sets of rows to hold out in turn."""
         if self.mapping_ is None:  # to leave single rows out costs nothing
             return [order[:CALIBRATION_ROWS]]
         size = min(max(len(order) // 10, 1), CALIBRATION_ROWS)
@@ -426,14 +407,14 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         return [order[start * size : (start + 1) * size] for start in range(n_sets)]
 
     def _mapping_of(self, X: Any, Z: Any) -> RidgeMapping:
-        """The mapping fitted to some of the training rows, by iteration from the weights it has where it iterates."""
+        """The mapping fitted to some of the training rows; an iterative solver starts from the present weights."""
         if self.mapping_.solver_ != "cholesky" and not self.mapping_.early_stopping:
             warm: RidgeMapping = copy(self.mapping_)
             warm.normal_equations_ = None
             return warm.update(X, Z)
         fresh: RidgeMapping = clone(self.mapping_)
-        fresh.set_params(alpha=self.mapping_.alpha_, keep_normal_equations=False)
-        return fresh.fit(X, Z)
+        fresh.set_params(keep_normal_equations=False)
+        return fresh.like(self.mapping_).fit(X, Z)
 
     # Several configurations of the same rows
 
@@ -499,7 +480,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             For each number of neighbors what :meth:`predict_topk` gives after a fit with it.
         """
         X = self._features(X)
-        if self.ranker_ is not None or not self.decoder_.has_neighbor_path:
+        rescores = self.ranker_ is not None or self.reranker_ is not None
+        if rescores or not self.decoder_.has_neighbor_path:
             raise DataError("This model was fitted for one number of neighbors: fit it again with each of them.")
         with use_device(self.device), fixed_order_blas():
             paths = [
@@ -540,7 +522,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         codes = 4 * n_samples * width
         stages = {"decoder": 12 * n_nonzeros}
         if decoder.input_kind != "features":
-            mapping = self._lean_mapping(clone(mapping), (n_samples, n_features, n_nonzeros, width))
+            mapping = self._with_affordable_solver(clone(mapping), (n_samples, n_features, n_nonzeros, width))
             stages = {
                 "embedding": embedding.memory(n_labels, n_pairs=n_pairs, limit=self.memory_limit),
                 "mapping": codes + mapping.memory(n_samples, n_features, n_nonzeros, width),
@@ -563,8 +545,8 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             stages[name] = make() if stages[name] is None else stages[name]
         return stages["embedding"], stages["mapping"], stages["decoder"], stages["ranker"]
 
-    def _lean_mapping(self, mapping: RidgeMapping, sizes: tuple[int, int, int, int]) -> RidgeMapping:
-        """``mapping``, with conjugate gradients where ``"auto"`` would take a solver that does not fit into memory."""
+    def _with_affordable_solver(self, mapping: RidgeMapping, sizes: tuple[int, int, int, int]) -> RidgeMapping:
+        """The mapping, set to conjugate gradients where the solver of ``"auto"`` would not fit into memory."""
         if self.online:
             mapping.set_params(keep_normal_equations=True)
         if mapping.solver == "auto" and not mapping.positive:
@@ -609,7 +591,7 @@ def _put_candidates(
     labels, votes, late = found
     rows = np.arange(part.start, part.stop) if chosen is None else chosen[part]
     own = left_out if len(rows) == Y.shape[0] else left_out[part if chosen is None else rows]
-    labels[rows], votes[rows], offered = decoder.candidates_apart(own, rows, codes, Y, labels.shape[1], is_held)
+    labels[rows], votes[rows], offered = decoder.split_candidates(own, rows, codes, Y, labels.shape[1], is_held)
     if late is not None:
         late[rows] = offered
 
@@ -622,7 +604,7 @@ def _put_seen_candidates(
     Y: sparse.csr_array,
     labels: NDArray[np.int32],
 ) -> None:
-    """Labels that the read-out offers to some training rows, as many beyond their own as are worth learning from."""
+    """Write the best labels of some training rows by the read-out: their own, and about forty negatives."""
     n = min(SEEN_CANDIDATES + round(Y.nnz / Y.shape[0]), labels.shape[1])
     scores = sparse_times(sparse.csr_array(X[part]), weights, dtype=np.float64) + start
     labels[part, :n] = top_k(scores.astype(np.float32), n)[0]

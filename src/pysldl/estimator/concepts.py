@@ -41,12 +41,14 @@ class VocabularyChange:
     new: tuple[str, ...]
 
 
-def identify_labels(encoded: EncodedLabels, vocabulary: Vocabulary) -> tuple[EncodedLabels, list[str]]:
+def identify_labels(encoded: EncodedLabels, vocabulary: Vocabulary) -> tuple[EncodedLabels, NDArray[Any]]:
     """Return labels under the names of a vocabulary, those of one concept as one column, and their identifiers.
 
     A label may be given by identifier, notation or name. What replaced a concept takes its rows; a label that the
     vocabulary does not know keeps its name, which is its identifier, too.
     """
+    if encoded.kind == "classes":
+        raise DataError("vocabulary needs rows with label names or an indicator, but y holds one class per row.")
     identifiers = identifiers_of(map(str, encoded.names), vocabulary)
     order = dict.fromkeys(identifiers)
     place = {identifier: column for column, identifier in enumerate(order)}
@@ -56,7 +58,7 @@ def identify_labels(encoded: EncodedLabels, vocabulary: Vocabulary) -> tuple[Enc
     Y.sum_duplicates()
     Y.data[:] = 1
     names = [vocabulary.display_name(one) if one in vocabulary else one for one in place]
-    return EncodedLabels(Y, name_array(names), encoded.kind), list(place)
+    return EncodedLabels(Y, name_array(names), encoded.kind), name_array(list(place))
 
 
 def identifiers_of(names: Iterable[str], vocabulary: Vocabulary) -> list[str]:

@@ -1,4 +1,4 @@
-"""Incremental learning: rows, and labels with them, are added to a fitted classifier or taken out of it."""
+"""Incremental learning: add rows, with new labels, to a fitted classifier, or remove rows."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -46,8 +46,8 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
         Features of the training rows as the mapping takes them.
     training_labels_ : csr_array of shape (n_samples, n_labels)
     training_excerpts_ : ndarray of shape (n_samples,)
-        Set after the fit by whoever wants explanations to show what the training rows said, see
-        :func:`~pysldl.inspection.explanation.row_snippets`; kept up from then on.
+        Snippets of the training rows for explanations, see :func:`~pysldl.inspection.explanation.row_snippets`. Set
+        after a fit, if wanted; updated when rows are added or removed.
     """
 
     online: bool
@@ -94,7 +94,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
     @available_if(_why_not_online)
     @single_threaded_blas
     def remove_rows(self, rows: Any) -> Self:
-        """Take training rows out: they no longer vote, and the mapping is as if they had never been.
+        """Remove training rows: they no longer vote, and the mapping becomes that of the other rows.
 
         The embedding keeps what it learned of their labels. Rows behind a removed one move up by one number. A label
         without any row left is not predicted any more.
@@ -104,15 +104,15 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
         rows : int or array-like of int
             Numbers of training rows, as :meth:`explain` gives them: in the order of ``fit``, then of ``partial_fit``.
         """
-        gone = _row_numbers(rows, self.n_samples_)
-        kept = np.setdiff1d(np.arange(self.n_samples_), gone, assume_unique=True)
+        removed = _row_numbers(rows, self.n_samples_)
+        kept = np.setdiff1d(np.arange(self.n_samples_), removed, assume_unique=True)
         if len(kept) < FEWEST_ROWS or self.training_labels_[kept].nnz == 0:
             raise DataError(
                 f"remove_rows would leave {len(kept)} of {self.n_samples_} rows, and the model needs at least "
                 f"{FEWEST_ROWS} of them, with a label among them."
             )
         X, Y, said = self.training_features_, self.training_labels_, self.__dict__.get("training_excerpts_")
-        self._learn(X[kept], sparse.csr_array(Y[kept]), self.label_names_, removed=(X[gone], Y[gone]))
+        self._learn(X[kept], sparse.csr_array(Y[kept]), self.label_names_, removed=(X[removed], Y[removed]))
         if said is not None:
             self.training_excerpts_ = said[kept]
         return self
@@ -134,7 +134,7 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
         added: tuple[Any, Any] | None = None,
         removed: tuple[Any, Any] | None = None,
     ) -> None:
-        """Bring the stages to the rows ``X`` and labels ``Y``. The model changes when all of them have succeeded."""
+        """Update all stages to the rows ``X`` and labels ``Y``; the model changes only if all of them succeed."""
         embedding, mapping, ranker = self.embedding_, self.mapping_, self.ranker_
         codes = self._rows_to_decode(X) if mapping is None else X
         if mapping is not None:
@@ -193,7 +193,7 @@ def _row_numbers(rows: Any, n_samples: int) -> NDArray[np.intp]:
 
 
 def _like(kept: Any, X: Any) -> Any:
-    """Rows in the form and precision of those that are kept."""
+    """Rows in the form and precision of the kept training rows."""
     if sparse.issparse(kept):
         return as_int32_indices(sparse.csr_array(X, dtype=kept.dtype))
     return as_dense(X, kept.dtype)

@@ -59,14 +59,14 @@ LABELS_TO_COMPARE = 50_000  # with a name that is not known: a million would tak
 
 
 class LabelLists(list[list[str]]):
-    """Label names of every row; NumPy sees one object a row, so that ``cross_val_predict`` can join folds."""
+    """A list of label names for every row; in NumPy one object a row, so that ``cross_val_predict`` can join folds."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.object_]:
         return np.fromiter(self, dtype=object, count=len(self))
 
 
 class LabelPredictor:
-    """Labels, scores and probabilities of rows, in blocks of bounded memory; the base of all classifiers.
+    """Base of all classifiers: predicts labels, scores and probabilities, in blocks of bounded memory.
 
     A subclass scores rows in ``_score_rows``. Features are expected to have been checked; the classifiers that learn
     check them in ``_features``.
@@ -89,7 +89,7 @@ class LabelPredictor:
     memory_limit: int | str | None = None
 
     def _score_rows(self, X: Any) -> Any:
-        """Scores of checked rows, (n_rows, n_labels): dense, or CSR where unstored labels are not predicted."""
+        """Scores of checked rows, (n_rows, n_labels): dense, or CSR; what CSR does not store is not predicted."""
         raise NotImplementedError
 
     def _rows_at_once(self) -> int:
@@ -102,7 +102,7 @@ class LabelPredictor:
         return canonical_rows(X)
 
     def _require_fit(self) -> None:
-        """Raise an error where the model was not fitted, which only one that learns can lack."""
+        """Raise an error where the model was not fitted; a model read from a folder always was."""
 
     def score_blocks(self, X: Any, *, dense: Any = None) -> Iterator[Any]:
         """Yield the scores of the rows ``X``, block by block; ``dense`` as in :meth:`predict_topk`.
@@ -288,15 +288,15 @@ class LabelPredictor:
         precision : float, optional
             Largest sets of whose labels this share is right, over all rows. Give one of the two.
         confidence : float, optional
-            Hold the wish with this confidence in the draw of the held-out rows. Default: in expectation (conformal risk
-            control) for recall, 0.9 for precision.
+            Confidence of the bound over draws of the held-out rows. Default: for recall, a bound in expectation
+            (conformal risk control); for precision, 0.9.
         dense : array-like of shape (n_samples, n_dense), optional
             Vectors of the same rows, where :meth:`fit` was given such.
 
         Returns
         -------
         csr_array of shape (n_samples, n_labels), or list of lists of names
-            In the form of :meth:`predict`. A wish that the held-out rows do not support is an error.
+            In the form of :meth:`predict`. An error where held-out rows do not support what is wanted.
 
         Examples
         --------
@@ -444,7 +444,7 @@ class LabelPredictor:
     def _with_name_matches(
         self, labels: NDArray[Any], scores: NDArray[Any], texts: Sequence[str]
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """The best labels of rows with those that the texts name, at the score that their rate stands for."""
+        """The best labels of rows and those that the texts name, which get the score of their rate as a probability."""
         calibration, rates = self._fitted_calibration(), self.name_rates_
         if rates is None:
             raise DataError("match_names needs rates: call learn_name_rates with texts and labels, once after fit.")
@@ -542,7 +542,7 @@ def why_no_codes(model: Any) -> str | None:
 
 
 class StagedPredictor(LabelPredictor):
-    """From features to scores through mapping, decoder and ranker, and the reasons for a score."""
+    """Predicts through mapping, decoder and ranker, and explains scores."""
 
     normalize: bool
     device: str
@@ -590,10 +590,11 @@ class StagedPredictor(LabelPredictor):
         evidence, weights, constant = self._evidence(X, row, column)
         score, meaning, first_score = evidence.score, evidence.meaning, 0.0
         rescoring: dict[str, float] = {}
-        if self.ranker_ is not None:
+        if self._rescores:
             score = float(self._score_scaled(X)[0, column])
-            weights, constant = self.ranker_.terms(column, row.indices)
-            meaning = "total of the label's linear classifier"
+            if self.ranker_ is not None:
+                weights, constant = self.ranker_.terms(column, row.indices)
+                meaning = "total of the label's linear classifier"
             with use_device(self.device), fixed_order_blas():
                 candidates = self._ranked(X, self._rows_to_decode(X))
             first_score = float(candidates.scores[0][candidates.labels[0] == column].sum())
@@ -616,7 +617,7 @@ class StagedPredictor(LabelPredictor):
             ),
             terms_total=total,
             terms_meaning=meaning,
-            parts=_sum_of(evidence, total) if self.ranker_ is None else _product_of(score, first_score, total),
+            parts=_sum_of(evidence, total, score) if self.ranker_ is None else _product_of(score, first_score, total),
             parts_multiply=self.ranker_ is not None,
             rescoring=tuple(ScorePart(name, value) for name, value in rescoring.items() if value != 0),
         )
@@ -646,12 +647,12 @@ class StagedPredictor(LabelPredictor):
         return label_relations(Y, names, *self._gaussians(), top=top, per_label=per_label, min_count=min_count, of=of)
 
     def relation_finder(self) -> RelationFinder:
-        """Return what :meth:`label_relations` asks, for callers with many questions."""
+        """Return what finds the relations of :meth:`label_relations`, for callers with many queries."""
         self._require_fit()
         return RelationFinder(self._training_labels(), *self._gaussians())
 
     def _rows_at_once(self) -> int:
-        """The scores of sparse decoders do not grow with the labels, and so neither does the number of their blocks."""
+        """A fixed number where scores are sparse, since their size does not grow with the labels."""
         return SPARSE_BLOCK if self.decoder_.scores_are_sparse else super()._rows_at_once()
 
     def _score_rows(self, X: Any) -> Any:
@@ -660,12 +661,12 @@ class StagedPredictor(LabelPredictor):
     def _score_scaled(self, X: Any) -> Any:
         with use_device(self.device), fixed_order_blas():
             codes = self._rows_to_decode(X)
-            if self.ranker_ is None:
+            if not self._rescores:
                 return self.decoder_.scores(codes)
             return self._as_sparse(*self._rescored(self._ranked(X, codes)))
 
     def _top_of_rows(self, X: Any, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        if self.ranker_ is None or self.label_targets_ is not None:
+        if not self._rescores or self.label_targets_ is not None:
             return super()._top_of_rows(X, k)
         X = self._scaled(X)
         ranked = None
@@ -673,7 +674,7 @@ class StagedPredictor(LabelPredictor):
             ranked = rank_rows(as_float32_rows(X), stages)
         if ranked is None:
             with use_device(self.device), fixed_order_blas():
-                ranked = self._rescored(self._ranked(X, self._rows_to_decode(X)))
+                ranked = self._rescored(self._ranked(X, self._rows_to_decode(X), k))
         labels, scores = ranked
         return top_k_of_listed(np.where(self.label_counts_[labels] > 0, labels, -1), scores, k)
 
@@ -691,7 +692,7 @@ class StagedPredictor(LabelPredictor):
             index.max_postings,
             max(decoder.n_neighbors_, decoder.candidate_neighbors),
             float(decoder.temperature_),
-            min(ranker.n_offered, len(self.label_names_)),
+            min(ranker.n_decoder_candidates, len(self.label_names_)),
             centroids.n_terms,
             centroids.max_postings,
             int(ranker.n_centroid_candidates_),
@@ -714,9 +715,21 @@ class StagedPredictor(LabelPredictor):
             return candidates.labels, candidates.scores
         return candidates.labels, self.reranker_.scores(candidates, self.label_counts_)
 
-    def _ranked(self, X: Any, codes: Any) -> Candidates:
-        """Candidates of rows with the scores of the first ranking stage."""
-        width = min(self.ranker_.n_offered, len(self.label_names_))
+    @property
+    def _rescores(self) -> bool:
+        """Whether ranker or reranker follow the decoder."""
+        return self.ranker_ is not None or self.reranker_ is not None
+
+    def _ranked(self, X: Any, codes: Any, k: int | None = None) -> Candidates:
+        """Candidates of rows with the scores of the first ranking stage.
+
+        Those of a ranker, or, of a decoder that knows the parts of its scores, the k best labels, all by default, and
+        in any case those that are rescored.
+        """
+        if self.ranker_ is None:
+            m = len(self.label_names_) if k is None else max(k, self.reranker_.n_candidates)
+            return Candidates(*self.decoder_.score_parts(codes, m))
+        width = min(self.ranker_.n_decoder_candidates, len(self.label_names_))
         voted = self.decoder_.candidates(codes, width) if self.ranker_.needs_votes else ()
         ranked: Candidates = self.ranker_.rank(as_float32_rows(X), *voted)
         return ranked
@@ -751,7 +764,7 @@ class StagedPredictor(LabelPredictor):
             return evidence, direction[row.indices], 0.0
         code = self._rows_to_decode(X)
         evidence = self.decoder_.evidence(code if isinstance(code, CodedRows) else code[0], column)
-        weights = self.mapping_.coef_[row.indices] @ evidence.direction
+        weights = self.mapping_.weights_at(row) @ evidence.direction
         if evidence.feature_direction is not None:
             weights = weights + evidence.feature_direction[row.indices]
         return evidence, weights, float(self.mapping_.intercept_ @ evidence.direction)
@@ -786,11 +799,12 @@ def _labels_above(scores: Any, threshold: float) -> NDArray[np.int64]:
     return np.where(best >= threshold, labels, -1)
 
 
-def _sum_of(evidence: LatentEvidence, linear: float) -> tuple[ScorePart, ...]:
-    """The parts of a decoder's score, which add up to it; those that are zero are left out."""
+def _sum_of(evidence: LatentEvidence, linear: float, score: float) -> tuple[ScorePart, ...]:
+    """The parts of a decoder's score, and what a reranker adds; they add up to the ``score``, zeros are left out."""
     votes = sum(vote.contribution for vote in evidence.votes)
     read_out = linear if evidence.terms_in_score else 0.0
     parts = {"neighbors": votes, "linear read-out": read_out, "label prior": evidence.score - votes - read_out}
+    parts["reranker"] = score - evidence.score
     least = 1e-5 * max(abs(evidence.score), abs(votes), abs(read_out))
     return tuple(ScorePart(name, value) for name, value in parts.items() if abs(value) > least)
 
@@ -814,7 +828,7 @@ def _texts_of(X: Any) -> Sequence[str]:
 
 
 def _one_row(x: Any) -> Any:
-    """One row as something with rows."""
+    """One row as a matrix or a list with one row."""
     if isinstance(x, str):
         return [x]
     if sparse.issparse(x):

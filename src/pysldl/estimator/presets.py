@@ -8,9 +8,11 @@ from pysldl.embedding import GaussianLabelEmbedding, IdentityLabelEmbedding
 from pysldl.estimator.classifier import SLDLClassifier
 from pysldl.estimator.size_dispatch import SizeDispatch
 from pysldl.exceptions import DataError
-from pysldl.mapping import RidgeMapping
+from pysldl.mapping import LandmarkRidge, RidgeMapping
 from pysldl.preprocessing.features import MOSTLY
 from pysldl.ranking import LinearRanker, TreeReranker
+
+SHORT_ROWS = 0.01  # density of features, up to which few of them are as the words of short texts
 
 
 def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
@@ -27,10 +29,10 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         trained.
         ``"accurate"``: the same neighbors propose labels, a linear ranker orders them, and boosted trees rescore the
         best unless that harms training rows held out. Up to 75 labels the ranker scores all labels, and
-        neighbors are asked only if their votes help. Where there are few features, too (up to 2,048), candidates come
-        from labels that are their own codes: votes of the rows near in codes and features, mixed with a linear
-        read-out. Features that are measurements rather than words are standardized, and need no
-        ranker. All weights are chosen on training rows.
+        neighbors are asked only if their votes help. Where there are few features (up to 2,048) and rows have more
+        than a hundredth of them, labels are their own codes: votes of the rows near in codes and features are mixed
+        with a linear read-out, and the trees see both parts in place of a ranker's scores. Features that are
+        measurements rather than words are standardized, and need no trees. All weights are chosen on training rows.
     **overrides
         Parameters to change, nested ones by scikit-learn's double underscore: ``decoder__n_neighbors=50``.
 
@@ -95,15 +97,18 @@ def _fast() -> SLDLClassifier:
 def _accurate() -> SLDLClassifier:
     return SLDLClassifier(
         IdentityLabelEmbedding(),
-        RidgeMapping(alpha=3.0, half_precision=True),
+        LandmarkRidge(alpha=3.0, half_precision=True),
         SizeDispatch(
             small=BlendDecoder(
-                JointNeighborDecoder(n_axes=64), LinearReadout(alpha=0.1, half_precision=True), weight=None
+                JointNeighborDecoder(n_axes=64, search="codes"),
+                LinearReadout(alpha=0.1, half_precision=True),
+                weight=None,
             ),
             large=FeatureNeighborDecoder(n_neighbors=100, n_terms=32, index_terms=50, temperature=None),
+            min_density=SHORT_ROWS,
         ),
-        SizeDispatch(small=None, large=LinearRanker(n_candidates=None, C=None), min_density=MOSTLY),
-        reranker=TreeReranker(),
+        SizeDispatch(small=None, large=LinearRanker(n_candidates=None, C=None), min_density=SHORT_ROWS),
+        reranker=SizeDispatch(small=None, large=TreeReranker(), min_density=MOSTLY),
         standardize=None,
         random_state=0,
     )

@@ -1,13 +1,13 @@
 """One stage for small problems, another for large ones."""
 
-from numbers import Integral, Real
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils._param_validation import Interval
 
+from pysldl._utils.constraints import AnnotatedParameters, CountOrZero, Weight
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.decoding.joint import DENSE_FEATURES
 from pysldl.ranking.linear import LinearRanker, candidates_for
@@ -34,7 +34,8 @@ class ProblemSize(NamedTuple):
         return cls(n_samples, n_labels, n_features, density, labels_per_row)
 
 
-class SizeDispatch(BaseEstimator):
+@dataclass(eq=False, repr=False)
+class SizeDispatch(AnnotatedParameters, BaseEstimator):
     """A stage that depends on the size of the problem; it may stand for any stage of the classifier.
 
     Rows of few features are short dense vectors: they can be compared exactly, and a regression on them has an exact
@@ -59,27 +60,14 @@ class SizeDispatch(BaseEstimator):
     FeatureNeighborDecoder()
     """
 
-    _saved_state: tuple[str, ...] = ()
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "limit": [Interval(Integral, 0, None, closed="left")],
-        "most_features": [Interval(Integral, 0, None, closed="left")],
-        "min_density": [Interval(Real, 0, 1, closed="both")],
-    }
+    small: Any = None
+    large: Any = None
+    _: KW_ONLY
+    limit: CountOrZero = 1 << 25
+    most_features: CountOrZero = DENSE_FEATURES
+    min_density: Weight = 0.0
 
-    def __init__(
-        self,
-        small: Any = None,
-        large: Any = None,
-        *,
-        limit: int = 1 << 25,
-        most_features: int = DENSE_FEATURES,
-        min_density: float = 0.0,
-    ) -> None:
-        self.small = small
-        self.large = large
-        self.limit = limit
-        self.most_features = most_features
-        self.min_density = min_density
+    _saved_state: ClassVar[tuple[str, ...]] = ()
 
 
 def stage_for(stage: Any, size: ProblemSize) -> Any:

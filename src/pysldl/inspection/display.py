@@ -108,10 +108,10 @@ def _cut(text: str) -> str:
 
 def _features(model: Any) -> str:
     """How many features there are, and what they stand for."""
-    told = f"{model.n_features_in_ - model.n_dense_:,}"
+    text = f"{model.n_features_in_ - model.n_dense_:,}"
     if model.vectorizer_ is not None:
         kind = getattr(model.vectorizer_, "analyzer", "word")
         shortest, longest = getattr(model.vectorizer_, "ngram_range", (1, 1))
-        told += " words" if kind == "word" else " groups of characters"
-        told += "" if longest == 1 else f", {shortest} to {longest} together"
-    return told if not model.n_dense_ else f"{told}, and dense vectors of {model.n_dense_:,}"
+        text += " words" if kind == "word" else " groups of characters"
+        text += "" if longest == 1 else f", {shortest} to {longest} together"
+    return text if not model.n_dense_ else f"{text}, and dense vectors of {model.n_dense_:,}"

@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from numbers import Real
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pysldl._utils.constraints import AnnotatedParameters, Count, NotNegative, Seed
+from pysldl._utils.constraints import AnnotatedParameters, Count, NotNegative, Seed, between
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.dispatch import as_int32_indices, current_device
@@ -66,8 +64,8 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
         Cap on the steps of the iterative solvers.
     early_stopping : bool, default=False
         Hold up to 2,000 training rows out, and let conjugate gradients, in single precision, stop when their error no
-        longer falls: after five to twenty steps on texts instead of hundreds. The codes of those rows are then
-        honest.
+        longer falls: after five to twenty steps on texts instead of hundreds. The codes of those rows are then those
+        of unseen rows.
     keep_normal_equations : bool, default=False
         Keep ``XᵀX`` and ``XᵀZ`` if the Cholesky solver made them, for :meth:`update`; they take
         ``8 n_features²`` bytes. The other solvers need none: they go on from the weights they have.
@@ -103,7 +101,7 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
     array([[2., 2.]])
     """
 
-    alpha: Annotated[float | Sequence[float], Interval(Real, 0, None, closed="left"), "array-like"] = 1.0
+    alpha: Annotated[float | Sequence[float], between(0, None, "left"), "array-like"] = 1.0
     _: KW_ONLY
     solver: Literal["auto", "cholesky", "cg", "lbfgs"] = "auto"
     fit_intercept: bool = False
@@ -115,7 +113,7 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
     half_precision: bool = False
     random_state: Seed = None
 
-    _saved_state = (
+    _saved_state: ClassVar[tuple[str, ...]] = (
         *("alpha_", "tol_", "coef_", "intercept_", "solver_", "n_iter_"),
         *("n_features_in_", "one_dimensional_", "normal_equations_"),
     )
@@ -248,6 +246,11 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
             self.intercept_ = intercept.astype(np.float32)
         else:
             self._continue(X, as_dense(Z))
+        return self
+
+    def like(self, fitted: Self) -> Self:
+        """Set what ``fitted`` chose by held-out rows, so that a fit to part of its rows does not choose again."""
+        self.alpha = fitted.alpha_
         return self
 
     def predict(self, X: Any) -> NDArray[np.float32]:

@@ -94,7 +94,7 @@ def metric_sums(
     metrics: Sequence[str] | None = None,
     ignore_labels: ArrayLike | None = None,
 ) -> dict[str, tuple[float, float]]:
-    """What :func:`evaluate` divides: sums over rows, which can be added up over blocks of them.
+    """Gained and attainable sums of each metric, which :func:`evaluate` divides; those of blocks of rows add up.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Nearest neighbors by cosine, found by looking at every vector."""
+"""Nearest neighbors by cosine, by exhaustive search."""
 
 from typing import Any, Self
 
@@ -13,6 +13,8 @@ from pysldl.backend.nearest import best_of_candidates, nearest_vectors, pair_dis
 # asked for are found by such products, up to the limit, and those within doubt are ordered by exact ones.
 DOUBT = 1e-5
 SPARE, MOST_SPARE = 8, 1024
+# Bits behind the point of rounded vectors and of queries: products of unit vectors are multiples of 2 ** -23 below 2.
+COARSE_BITS, QUERY_BITS = 7, 16
 
 
 class NeighborIndex(LightEstimator):
@@ -31,7 +33,7 @@ class NeighborIndex(LightEstimator):
         return self
 
     def tune(self, k: int) -> Self:
-        """Prepare to be asked for the k nearest; an index that looks everywhere is always prepared."""
+        """Tune the index for searches of the k nearest; an exact index needs no tuning."""
         return self
 
     def nearest(
@@ -78,7 +80,7 @@ class NeighborIndex(LightEstimator):
 
 
 class ExactIndex(NeighborIndex):
-    """Neighbors by cosine, found by looking at every vector, in blocks of queries.
+    """Neighbors by cosine, by exhaustive search in blocks of queries.
 
     Attributes
     ----------
@@ -114,6 +116,35 @@ class ExactIndex(NeighborIndex):
             found = nearest_vectors(Q[open_rows], self.vectors_, min(k + spare, most), left_out)
             neighbors[open_rows], products[open_rows] = best_of_candidates(Q[open_rows], found[0], self.vectors_, k)
         return neighbors, products
+
+
+def coarse(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Unit vectors rounded in place to multiples of ``2 ** -COARSE_BITS`` below 1: eight bits with the sign."""
+    steps = 1 << COARSE_BITS
+    vectors *= np.float32(steps)
+    np.rint(vectors, out=vectors)
+    np.clip(vectors, 1 - steps, steps - 1, out=vectors)
+    vectors /= np.float32(steps)
+    vectors += np.float32(0)  # no zero with a sign, which eight bits do not have
+    return vectors
+
+
+def nearest_coarse(
+    Q: NDArray[np.float32], vectors: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """The k of :func:`coarse` vectors with the largest product with each query of about length 1, best first.
+
+    Queries are rounded to so many bits that products of both are exact in single precision, in any order of the sums:
+    nothing is in doubt, and no product has to be computed twice.
+
+    Examples
+    --------
+    >>> vectors = coarse(np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], np.float32))
+    >>> nearest_coarse(np.array([[0.0, 1.0]], np.float32), vectors, 2)
+    (array([[1, 2]], dtype=int32), array([[0.9921875, 0.796875 ]], dtype=float32))
+    """
+    steps = np.float32(1 << QUERY_BITS)
+    return nearest_vectors(np.rint(Q * steps) / steps, vectors, k, exclude)
 
 
 def index_of(vectors: NDArray[np.float32]) -> ExactIndex:

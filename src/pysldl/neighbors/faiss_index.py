@@ -1,11 +1,12 @@
 """Neighbors through faiss: as many of the true ones as asked for, at the least effort that finds them."""
 
-from numbers import Real
-from typing import Any, Literal, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl._utils.constraints import Seed, between
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.linear_algebra import unit_vectors
 from pysldl.backend.nearest import best_of_candidates
@@ -20,8 +21,9 @@ MOST_EFFORT = 4096  # candidates that a search of the HNSW graph keeps
 VECTORS_A_CELL = 39  # faiss wants at least as many to train a cell of IVF
 
 
+@dataclass(eq=False, repr=False)
 class FaissIndex(NeighborIndex):
-    """An index of faiss (extra ``faiss``), with the recall it shall have instead of knobs.
+    """An index of faiss (extra ``faiss``), tuned to a wanted recall.
 
     Parameters
     ----------
@@ -53,24 +55,12 @@ class FaissIndex(NeighborIndex):
     True
     """
 
+    kind: Literal["flat", "ivf", "hnsw"] = "ivf"
+    _: KW_ONLY
+    recall: Annotated[float, between(0, 1, "right")] = 0.95
+    random_state: Seed = 0
+
     _saved_state = ("vectors_", "structure_", "effort_", "recall_")
-
-    def __init__(
-        self, kind: Literal["flat", "ivf", "hnsw"] = "ivf", *, recall: float = 0.95, random_state: Any = 0
-    ) -> None:
-        self.kind = kind
-        self.recall = recall
-        self.random_state = random_state
-
-    @staticmethod
-    def _parameter_constraints() -> dict[str, Any]:
-        from sklearn.utils._param_validation import Interval, StrOptions
-
-        return {
-            "kind": [StrOptions({"flat", "ivf", "hnsw"})],
-            "recall": [Interval(Real, 0, 1, closed="right")],
-            "random_state": ["random_state"],
-        }
 
     def fit(self, Z: Any, y: object = None) -> Self:
         """Index the rows of ``Z``, of shape (n_vectors, n_components)."""

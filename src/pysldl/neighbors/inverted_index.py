@@ -1,6 +1,7 @@
 """Nearest neighbors by inner product of sparse rows, found through the features that they share."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 from typing import Any, Self
 
@@ -10,17 +11,18 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
-from pysldl.backend.half_precision import fits_half, round_to_half
+from pysldl.backend.half_precision import fits_half, round_in_place
 from pysldl.backend.inverted_index import postings_of, search_by_terms, transposed_terms
 from pysldl.backend.linear_algebra import as_float32_rows
 from pysldl.backend.voting import vote_by_terms
-from pysldl.backend.workspace import Workspace, current_workspace, row_parts
+from pysldl.backend.workspace import Workspace, current_workspace, shared_parts
 
 MAX_POSTINGS = 1 << 14
-ROWS_AT_ONCE = 1 << 16  # of a block, where rows are indexed in blocks
-ENTRIES_AT_ONCE = 1 << 22  # of the index, that are joined at a time
+FEWEST_ROWS, ROWS_AT_ONCE = 1 << 15, 1 << 16  # of a block, where rows are indexed in blocks
+FEWEST_ENTRIES, ENTRIES_AT_ONCE = 1 << 20, 1 << 22  # of the index, that are joined at a time
 
 
+@dataclass(eq=False, repr=False)
 class InvertedIndex(LightEstimator):
     """For each feature the rows that have it: a search touches the rows that share a heavy term with the query.
 
@@ -46,23 +48,23 @@ class InvertedIndex(LightEstimator):
     (array([[ 0, -1]], dtype=int32), array([[0.75, 0.  ]], dtype=float32))
     """
 
-    _saved_state = ("postings_",)
-    postings_: Any
+    n_terms: int = 20
+    _: KW_ONLY
+    index_terms: int | None = None
+    max_postings: int = MAX_POSTINGS
 
-    def __init__(self, n_terms: int = 20, *, index_terms: int | None = None, max_postings: int = MAX_POSTINGS) -> None:
-        self.n_terms = n_terms
-        self.index_terms = index_terms
-        self.max_postings = max_postings
+    _saved_state = ("postings_",)
+    postings_: Any = field(init=False)
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Index the rows of ``X``, of shape (n_rows, n_features)."""
         if current_workspace().n_shards > 1:
-            return self.fit_parts(row_parts(X.shape[0], ROWS_AT_ONCE), _some_rows, X)
+            return self.fit_parts(shared_parts(X.shape[0], FEWEST_ROWS, ROWS_AT_ONCE), _some_rows, X)
         self.postings_ = self._postings_of(X)
         return self
 
     def fit_parts(self, parts: Sequence[Any], rows_of: Callable[..., sparse.csr_array], *shared: Any) -> Self:
-        """Index rows that are made part by part, ``rows_of(part, *shared)``, by whoever the workspace has.
+        """Index rows that are made part by part, ``rows_of(part, *shared)``, in the workspace of the fit.
 
         See :meth:`pysldl.backend.workspace.Workspace.map` for what the arguments must be.
         """
@@ -71,7 +73,7 @@ class InvertedIndex(LightEstimator):
             self.postings_ = workspace.map("indexing", _all_postings, parts, self, rows_of, *shared)[0]
             return self
         blocks = workspace.map("indexing", _made_postings, parts, self, rows_of, *shared)
-        self.postings_ = _joined_postings(workspace, blocks)
+        self.postings_ = _joined_postings(workspace, *zip(*blocks, strict=True))
         return self
 
     def extend(self, X: Any) -> Self:
@@ -89,7 +91,7 @@ class InvertedIndex(LightEstimator):
         limits = {"n_terms": self.n_terms, "max_postings": self.max_postings}
         return search_by_terms(as_float32_rows(X), self.postings_, k, exclude, **limits)
 
-    def votes_apart(
+    def split_votes(
         self,
         X: Any,
         Y: sparse.csr_array,
@@ -100,7 +102,7 @@ class InvertedIndex(LightEstimator):
         temperature: float,
         is_held: NDArray[np.bool_],
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
-        """Labels by the votes of the nearest rows, whose labels are ``Y``: :func:`~pysldl.backend.voting.votes_apart`.
+        """Labels by the votes of the nearest rows, whose labels are ``Y``: :func:`~pysldl.backend.voting.split_votes`.
 
         On a GPU the neighbors do not leave it.
         """
@@ -114,9 +116,10 @@ class InvertedIndex(LightEstimator):
 
 def _made_postings(
     part: Any, index: InvertedIndex, rows_of: Callable[..., sparse.csr_array], *shared: Any
-) -> sparse.csr_array:
-    """Some rows, indexed on their own; whether all values can be rounded is known when all rows are."""
-    return transposed_terms(as_float32_rows(rows_of(part, *shared)), index.index_terms)
+) -> tuple[sparse.csr_array, bool]:
+    """Some rows, indexed on their own, and whether their values can be rounded: they are when those of all rows can."""
+    postings = transposed_terms(as_float32_rows(rows_of(part, *shared)), index.index_terms)
+    return postings, postings.nnz == 0 or fits_half(postings.data)
 
 
 def _all_postings(
@@ -130,21 +133,23 @@ def _some_rows(part: slice, X: Any) -> Any:
     return X[part]
 
 
-def _joined_postings(workspace: Workspace, blocks: list[sparse.csr_array]) -> sparse.csr_array:
+def _joined_postings(
+    workspace: Workspace, blocks: Sequence[sparse.csr_array], are_halves: Sequence[bool]
+) -> sparse.csr_array:
     """Postings of blocks of rows side by side, without all of them in memory."""
     n_features, n_rows = blocks[0].shape[0], sum(block.shape[1] for block in blocks)
-    counts = np.zeros(n_features, dtype=np.int64)
+    ends = np.zeros(n_features + 1, dtype=np.int64)
     for block in blocks:
-        counts += np.diff(block.indptr)
-    ends = np.concatenate([[0], np.cumsum(counts)])
+        ends += block.indptr
     n_entries = int(ends[-1])
     index_type = np.int32 if max(n_entries, n_features, n_rows) < np.iinfo(np.int32).max else np.int64
     indices, data = workspace.empty(n_entries, index_type), workspace.empty(n_entries, blocks[0].dtype)
-    cuts = np.unique(np.searchsorted(ends, np.arange(0, n_entries, ENTRIES_AT_ONCE), side="right") - 1)
+    # A feature costs something in every block, with entries or without.
+    work = ends + len(blocks) * np.arange(n_features + 1)
+    starts = [part.start for part in shared_parts(int(work[-1]), FEWEST_ENTRIES, ENTRIES_AT_ONCE)]
+    cuts = np.unique(np.searchsorted(work, starts, side="right") - 1)
     parts = [slice(int(a), int(b)) for a, b in pairwise([*cuts.tolist(), n_features])]
-    workspace.map("indexing", _put_postings, parts, blocks, ends, indices, data)
-    if all(workspace.map("indexing", _fits_half, row_parts(n_entries, ENTRIES_AT_ONCE), data)):
-        workspace.map("indexing", _round_part, row_parts(n_entries, ENTRIES_AT_ONCE), data)
+    workspace.map("indexing", _put_postings, parts, blocks, ends, indices, data, all(are_halves))
     joined = sparse.csr_array((n_features, n_rows), dtype=data.dtype)
     joined.data, joined.indices, joined.indptr = data, indices, ends.astype(index_type)
     return joined
@@ -152,20 +157,15 @@ def _joined_postings(workspace: Workspace, blocks: list[sparse.csr_array]) -> sp
 
 def _put_postings(
     part: slice,
-    blocks: list[sparse.csr_array],
+    blocks: Sequence[sparse.csr_array],
     ends: NDArray[np.int64],
     indices: NDArray[Any],
     data: NDArray[Any],
+    are_halves: bool,
 ) -> None:
-    """Join the postings of some features."""
+    """Join the postings of some features, and round them."""
     joined = sparse.hstack([block[part] for block in blocks], format="csr")
     places = slice(int(ends[part.start]), int(ends[part.stop]))
     indices[places], data[places] = joined.indices, joined.data
-
-
-def _fits_half(part: slice, data: NDArray[np.float32]) -> bool:
-    return fits_half(data[part])
-
-
-def _round_part(part: slice, data: NDArray[np.float32]) -> None:
-    data[part] = round_to_half(data[part])
+    if are_halves:
+        round_in_place(data[places])

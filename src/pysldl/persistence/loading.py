@@ -22,6 +22,7 @@ from pysldl.persistence.versions import read_current
 HALVES = {
     "SLDLClassifier": ("pysldl.estimator.predictor", "StagedPredictor"),
     "RidgeMapping": ("pysldl.mapping.linear_predictor", "LinearPredictor"),
+    "LandmarkRidge": ("pysldl.mapping.linear_predictor", "LandmarkPredictor"),
 }
 WHOLE = (
     *("pysldl.decoding", "pysldl.neighbors", "pysldl.ranking"),
@@ -30,6 +31,7 @@ WHOLE = (
 PARAMETERS = {
     "SLDLClassifier": {"normalize", "device", "memory_limit"},
     "RidgeMapping": {"fit_intercept"},
+    "LandmarkRidge": {"fit_intercept"},
 }
 ONLY_TO_LEARN = {"training_features_", "training_labels_", "normal_equations_"}
 
@@ -44,8 +46,8 @@ def load_model(path: str | os.PathLike[str], *, mmap: bool = True, verify: bool 
     path : str or path
         The model folder, or one version of it (:func:`current_version`).
     mmap : bool
-        Leave the arrays on the disk and read what is used when it is used; several processes share it. They are
-        read-only. False reads them into memory, writeable.
+        Leave the arrays on the disk and read what is used when it is used; several processes share it. What
+        is changed in them stays in this process. False reads them into memory.
     verify : bool
         Compare every file with its SHA-256. Shapes, types, indices and finiteness of the arrays are checked in any
         case.

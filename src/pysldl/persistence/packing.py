@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pysldl.backend.workspace import current_workspace, row_parts
+
 BITS, MORE = 7, 128
 STEPS = 128  # of a number below 1 that is stored in a byte
 LONGEST = 5  # bytes of a gap: 35 bits, of which an index of 31 bits needs no more
 ENTRIES_AT_ONCE = 1 << 20
+VALUES_AT_ONCE = 1 << 22
 FIRST = 1024
 
 
@@ -26,15 +29,19 @@ def pack(matrix: Any) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     """Return the column gaps of a CSR matrix as bytes, and its values in the smallest form that loses nothing."""
     indices = np.asarray(matrix.indices)
     first = matrix.indptr[:-1][np.diff(matrix.indptr) > 0]
-    parts = [np.empty(0, dtype=np.uint8)]
     # A part at a time: what makes a byte of a gap takes fifty times as much room.
-    for start in range(0, len(indices), ENTRIES_AT_ONCE):
-        own = indices[start : start + ENTRIES_AT_ONCE]
-        gaps = np.diff(own, prepend=own.dtype.type(indices[start - 1] if start else -1)) - 1
-        some = first[slice(*np.searchsorted(first, (start, start + len(own))))]
-        gaps[some - start] = indices[some]
-        parts.append(_as_bytes(gaps.astype(np.uint32)))
-    return np.concatenate(parts), _narrowest(matrix.data)
+    parts = row_parts(len(indices), ENTRIES_AT_ONCE)
+    streams = current_workspace().map("saving", _gaps_of, parts, indices, first)
+    return np.concatenate([np.empty(0, dtype=np.uint8), *streams]), _narrowest(matrix.data)
+
+
+def _gaps_of(part: slice, indices: NDArray[np.integer], first: NDArray[np.integer]) -> NDArray[np.uint8]:
+    """The gaps of some entries as bytes; ``first`` are the entries with which rows begin."""
+    own = indices[part]
+    gaps = np.diff(own, prepend=own.dtype.type(indices[part.start - 1] if part.start else -1)) - 1
+    some = first[slice(*np.searchsorted(first, (part.start, part.start + len(own))))]
+    gaps[some - part.start] = indices[some]
+    return _as_bytes(gaps.astype(np.uint32))
 
 
 def unpack_indices(stream: NDArray[np.uint8], indptr: NDArray[np.integer], n_columns: int) -> NDArray[np.integer]:
@@ -89,9 +96,10 @@ def narrowed(array: NDArray[Any]) -> tuple[NDArray[Any], int]:
 
 def _are_steps(array: NDArray[np.float32]) -> bool:
     """Whether all values are multiples of 1/128 below 1, and no zero has a sign."""
+    if not np.abs(array).max() < 1:
+        return False
     steps = array * np.float32(STEPS)
-    whole = np.abs(steps).max() < STEPS and bool((steps == np.rint(steps)).all())
-    return whole and not np.signbit(steps[steps == 0]).any()
+    return bool((steps == np.rint(steps)).all()) and not np.signbit(steps[steps == 0]).any()
 
 
 def widened(array: NDArray[Any], scale: int) -> NDArray[np.float32]:
@@ -104,18 +112,23 @@ def widened(array: NDArray[Any], scale: int) -> NDArray[np.float32]:
 
 
 def _narrowest(data: NDArray[Any]) -> NDArray[Any]:
-    parts = [slice(start, start + ENTRIES_AT_ONCE) for start in range(0, len(data), ENTRIES_AT_ONCE)]
+    parts = row_parts(len(data), VALUES_AT_ONCE)
     if len(data) > 1 and all((data[part] == data[0]).all() for part in parts):
         return np.array(data[:1])
     if data.dtype != np.float32:
         return data
-    halves = np.empty(data.shape, dtype=np.float16)
+    workspace = current_workspace()
+    halves = workspace.empty(len(data), np.float16)
+    if not _put_halves(slice(0, FIRST), data, halves):
+        return data
+    return halves if all(workspace.map("saving", _put_halves, parts, data, halves)) else data
+
+
+def _put_halves(part: slice, data: NDArray[np.float32], halves: NDArray[np.float16]) -> bool:
+    """Convert some values to half precision; whether that loses nothing."""
     with np.errstate(over="ignore"):
-        for part in parts:
-            halves[part] = data[part]
-            if not (halves[part] == data[part]).all():
-                return data
-    return halves
+        halves[part] = data[part]
+    return bool((halves[part] == data[part]).all())
 
 
 def _as_bytes(numbers: NDArray[np.uint32]) -> NDArray[np.uint8]:

@@ -14,7 +14,7 @@ CLASSES = {
         *("GaussianLabelEmbedding", "IdentityLabelEmbedding", "RandomLabelEmbedding"),
         *("SVDLabelEmbedding", "VectorLabelEmbedding"),
     ),
-    "pysldl.mapping": ("RidgeMapping", "SharedFactorRidge"),
+    "pysldl.mapping": ("LandmarkRidge", "RidgeMapping", "SharedFactorRidge"),
     "pysldl.mapping.normal_equations": ("NormalEquations",),
     "pysldl.decoding": (
         *("BlendDecoder", "FeatureNeighborDecoder", "JointNeighborDecoder"),

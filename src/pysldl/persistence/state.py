@@ -336,7 +336,12 @@ _STAGED = _CLASSIFIER | {
             {"latent": "latent"},
         )
     ),
-    "mapping_": Optional(Stage(("RidgeMapping", "LinearPredictor", "SharedFactorRidge"), {"latent": "latent"})),
+    "mapping_": Optional(
+        Stage(
+            ("RidgeMapping", "LandmarkRidge", "LinearPredictor", "LandmarkPredictor", "SharedFactorRidge"),
+            {"latent": "latent"},
+        )
+    ),
     "decoder_": DecoderStage(_DECODERS, _ROWS),
     "ranker_": Optional(Stage(("LinearRanker",))),
     "reranker_": Optional(Stage(("TreeReranker",))),
@@ -352,6 +357,10 @@ _MAPPING = {
     "fit_intercept": _FLAG,
     "normal_equations_": Optional(Stage(("NormalEquations",), {"latent": "latent"})),
 }
+_LANDMARKS = {
+    "landmarks_": Optional(Matrix(("landmarks", "features"))),
+    "landmark_coef_": Optional(_a("landmarks", "latent")),
+}
 
 # Attributes are checked in this order: those that state sizes come before those that are measured by them.
 TABLE: dict[str, dict[str, Any]] = {
@@ -364,7 +373,9 @@ TABLE: dict[str, dict[str, Any]] = {
     "GaussianLabelEmbedding": _EMBEDDING | {"log_variances_": _a("labels", "latent")},
     "SimpleNamespace": _EMBEDDING | {"log_variances_": _a("labels", "latent")},
     "RidgeMapping": _MAPPING,
+    "LandmarkRidge": _MAPPING | _LANDMARKS,
     "LinearPredictor": _MAPPING,
+    "LandmarkPredictor": _MAPPING | _LANDMARKS,
     "NormalEquations": {
         "gram_": _a("features", "features"),
         "moments_": _a("features", "latent"),

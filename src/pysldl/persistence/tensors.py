@@ -64,8 +64,10 @@ def write_tensors(stream: BinaryIO, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_tensors(path: Path, *, mapped: bool) -> dict[str, NDArray[Any]]:
-    """Read the arrays of a file: memory-mapped and read-only, or in memory and writable.
+    """Read the arrays of a file: memory-mapped, or in memory.
 
+    Pages of a map are shared until someone writes to them; what is written stays in this process. Read-only arrays
+    would be of another type for compiled loops, and the first prediction of a loaded model would compile them anew.
     Every offset is checked against the file before it is used.
     """
     with open_regular(path) as stream:
@@ -84,7 +86,7 @@ def read_tensors(path: Path, *, mapped: bool) -> dict[str, NDArray[Any]]:
                 raise ModelFormatError(f"{path}: the array {name!r} does not lie within the file.")
         stream.seek(0)
         buffer: Any = (
-            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) if mapped else np.fromfile(stream, np.uint8)
+            mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else np.fromfile(stream, np.uint8)
         )
     return {name: entry.view(buffer, start) for name, entry in entries.items()}
 

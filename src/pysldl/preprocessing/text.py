@@ -183,5 +183,5 @@ def probe_quality(texts: Sequence[str], Y: sparse.csr_array, settings: dict[str,
     weights = np.take_along_axis(similarities, neighbors, axis=1)
     voters = as_int32_indices(sparse.csr_array(Y[n_queries:], dtype=np.float32))
     labels, _ = vote_top(np.where(weights > 0, neighbors, np.int32(-1)), weights, voters, 5)
-    told = evaluate(Y[:n_queries], labels, ks=(1, 3, 5))
-    return sum(told[f"P@{k}"] for k in (1, 3, 5))
+    metrics = evaluate(Y[:n_queries], labels, ks=(1, 3, 5))
+    return sum(metrics[f"P@{k}"] for k in (1, 3, 5))

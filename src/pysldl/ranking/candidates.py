@@ -11,6 +11,7 @@ from pysldl.metrics.ranking import hits_of
 
 MOST_FREQUENT, FREQUENT_TRIED = 40, (5, 10, 20)
 RECALL_SPARED = 0.005
+PRIOR_ROWS = 10.0
 
 Labels = NDArray[np.int32]
 
@@ -37,6 +38,11 @@ class Candidates(NamedTuple):
         return Candidates(self.labels[rows], *(part[rows] for part in self[1:]))
 
 
+def draw_held_rows(n_samples: int, rng: np.random.RandomState, held_out: int) -> NDArray[np.intp]:
+    """Training rows to hold out, of so many in all: at most a fifth."""
+    return rng.permutation(n_samples)[: max(1, min(held_out, n_samples // 5))]
+
+
 def best_labels(labels: Labels, scores: NDArray[np.float32], k: int) -> Labels:
     """The labels of the k best candidates of every row, best first, (n_rows, k); -1 where a row has fewer."""
     best = top_k_listed(labels, scores, k)[0]
@@ -52,6 +58,14 @@ def union_of_candidates(labels: Labels, *others: Labels) -> Labels:
     return drop_duplicates(np.concatenate([labels, *rows], axis=1))
 
 
+def known_candidates(
+    labels: Labels, votes: NDArray[np.float32], label_counts: NDArray[np.integer]
+) -> tuple[Labels, NDArray[np.float32]]:
+    """The candidates without labels that have no rows: -1, and no vote, in their place."""
+    known = (labels >= 0) & (label_counts[labels] > 0)
+    return np.where(known, labels, np.int32(-1)), np.where(known, votes, np.float32(0.0))
+
+
 def candidate_recall(labels: Labels, Y: sparse.csr_array) -> float:
     """Part of the labels of ``Y`` that are among the candidates of their row: no ranker can find more."""
     return float(hits_of(labels, Y).sum() / max(Y.nnz, 1))
@@ -62,6 +76,19 @@ def frequent_labels(Y: sparse.csr_array, n: int) -> Labels:
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     most = np.argsort(-counts, kind="stable")[:n]
     return most[counts[most] > 0].astype(np.int32)
+
+
+def frequent_without_features(X: sparse.csr_array, Y: sparse.csr_array) -> Labels:
+    """All labels with training rows, those first that a row without features is most likely to have.
+
+    Such rows may differ from the others: in short texts they are those whose words are rare. They count by their
+    number, and beside them all rows together count as ten of them.
+    """
+    empty = np.diff(X.indptr) == 0
+    shares: NDArray[np.float64] = PRIOR_ROWS * np.bincount(Y.indices, minlength=Y.shape[1]) / max(X.shape[0], 1)
+    shares += np.bincount(Y[empty].indices, minlength=Y.shape[1])
+    most = np.argsort(-shares, kind="stable")
+    return most[shares[most] > 0].astype(np.int32)
 
 
 def choose_frequent(Y: sparse.csr_array, held_labels: Labels, held_Y: sparse.csr_array) -> Labels:

@@ -1,6 +1,7 @@
-"""Labels whose rows, taken together, are most like a row."""
+"""Candidates by label centroids: labels whose mean row is most similar to a row."""
 
 from copy import copy
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -10,15 +11,16 @@ from scipy import sparse
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.inverted_index import mean_rows, top_terms
-from pysldl.backend.label_shards import label_shards
+from pysldl.backend.label_shards import LabelRows, label_rows, label_shards
 from pysldl.backend.linear_algebra import l2_normalize
 from pysldl.backend.workspace import current_workspace, row_parts
 from pysldl.neighbors.inverted_index import InvertedIndex
 
-ROWS_AT_ONCE = 1 << 14
+ROWS_AT_ONCE = 1 << 13
 ROWS_IN_MEMORY = 1 << 20  # of a label and its terms, while neighboring labels are added up
 
 
+@dataclass(eq=False, repr=False)
 class LabelCentroids(LightEstimator):
     """A linear read-out for which nothing is solved: labels by the cosine of a row and the mean of their rows.
 
@@ -38,11 +40,10 @@ class LabelCentroids(LightEstimator):
         For each feature the labels that have it among their heaviest.
     """
 
-    _saved_state = ("index_",)
+    n_terms: int = 16
+    label_terms: int = 32
 
-    def __init__(self, n_terms: int = 16, label_terms: int = 32) -> None:
-        self.n_terms = n_terms
-        self.label_terms = label_terms
+    _saved_state = ("index_",)
 
     def fit(self, X: sparse.csr_array, Y: sparse.csr_array, *, left_out: NDArray[np.integer] | None = None) -> Self:
         """Add up the rows of every label, but for those of ``left_out``."""
@@ -53,9 +54,10 @@ class LabelCentroids(LightEstimator):
         if workspace.n_shards == 1:
             self.index_ = self._index_of(X, Y if left_out is None else _rows_only(Y, kept))
             return self
-        counts = np.bincount(Y.indices, minlength=Y.shape[1])
-        shards = label_shards(counts, workspace.n_shards, ROWS_IN_MEMORY)
-        self.index_ = self._empty_index().fit_parts(shards, _means_of, X, Y, kept, self.n_terms)
+        rows = label_rows([np.full((Y.shape[0], 1), -1, dtype=np.int32)], Y, np.zeros(0, dtype=np.int32))
+        # Each is a block of the index, in which every feature costs something: half as many will do.
+        shards = label_shards(rows.sizes, -(-workspace.n_shards // 2), ROWS_IN_MEMORY)
+        self.index_ = self._empty_index().fit_parts(shards, _means_of, X, rows, kept, self.n_terms)
         return self
 
     def updated(self, X: sparse.csr_array, Y: sparse.csr_array) -> "LabelCentroids":
@@ -79,7 +81,7 @@ class LabelCentroids(LightEstimator):
         return self.index_.nearest(X, m)[0]
 
     def candidates_of_all(self, X: sparse.csr_array, m: int) -> NDArray[np.int32]:
-        """:meth:`candidates` of all training rows, by whoever the workspace has."""
+        """:meth:`candidates` of all training rows, in the workspace of the fit."""
         workspace = current_workspace()
         if workspace.n_shards == 1:
             return self.candidates(X, m)
@@ -102,21 +104,17 @@ def _rows_only(Y: sparse.csr_array, kept: NDArray[np.bool_]) -> sparse.csr_array
 
 
 def _means_of(
-    labels: slice, X: sparse.csr_array, Y: sparse.csr_array, kept: NDArray[np.bool_], n_terms: int
+    labels: slice, X: sparse.csr_array, rows: LabelRows, kept: NDArray[np.bool_], n_terms: int
 ) -> sparse.csr_array:
-    """The sums of the rows of neighboring labels, scaled to length 1; added up in the order of the rows."""
-    found, terms, n_rows = [], [], 0
-    for part in row_parts(Y.shape[0], ROWS_AT_ONCE):
-        carried = _rows_only(Y[part], kept[part])
-        carried = carried[:, labels].tocoo()
-        rows, place = np.unique(carried.row, return_inverse=True)
-        found.append((carried.data, carried.col, place + n_rows))
-        terms.append(top_terms(X[part.start + rows], n_terms))
-        n_rows += len(rows)
-    values, columns, places = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-    by_label = sparse.csr_array((values, (columns, places)), shape=(labels.stop - labels.start, n_rows))
-    sums = sparse.csr_array(by_label.astype(np.float32) @ sparse.vstack(terms, format="csr"))
-    return l2_normalize(sums)
+    """The sums of the ``kept`` rows of neighboring labels, scaled to length 1; added up in the order of the rows."""
+    indptr, own, _ = rows.of_labels(np.arange(labels.start, labels.stop))
+    n_labels, stays = labels.stop - labels.start, kept[own]
+    of_label = np.repeat(np.arange(n_labels), np.diff(indptr)[labels])[stays]
+    needed, places = np.unique(own[stays], return_inverse=True)
+    terms = [top_terms(X[needed[part]], n_terms) for part in row_parts(max(len(needed), 1), ROWS_AT_ONCE)]
+    values = np.ones(len(places), dtype=np.float32)
+    by_label = sparse.csr_array((values, (of_label, places)), shape=(n_labels, len(needed)))
+    return l2_normalize(sparse.csr_array(by_label @ sparse.vstack(terms, format="csr")))
 
 
 def _put_candidates(part: slice, centroids: LabelCentroids, X: sparse.csr_array, found: NDArray[np.int32]) -> None:

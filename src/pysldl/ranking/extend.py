@@ -1,4 +1,4 @@
-"""A fitted ranker meets labels that it was not trained for."""
+"""Add classifiers for new labels to a fitted ranker."""
 
 from copy import copy
 
@@ -10,7 +10,7 @@ from pysldl.backend.dispatch import as_int32_indices
 from pysldl.backend.inverted_index import search_inverted_index, top_terms
 from pysldl.backend.label_problems import LabelProblems
 from pysldl.backend.squared_hinge import fit_squared_hinge
-from pysldl.ranking.candidates import frequent_labels
+from pysldl.ranking.candidates import frequent_labels, frequent_without_features
 from pysldl.ranking.linear import LinearRanker
 
 TERMS_OF_A_LABEL = 20
@@ -27,7 +27,7 @@ def extend_ranker(
     """A ranker with classifiers for the labels ``new``; those of all other labels stay as they are.
 
     The negatives of a new label are the rows most similar to the mean of its rows, as many as a row has candidates:
-    those to which its neighbors would offer it. ``X`` and ``Y`` are all training rows; ``postings`` is ``X``
+    those for which its neighbors would propose it. ``X`` and ``Y`` are all training rows; ``postings`` is ``X``
     transposed, or its heaviest terms, where that is there already. The fitted ``ranker`` is not changed.
     """
     trained = np.diff(ranker.W_.indptr) > 0
@@ -39,7 +39,7 @@ def extend_ranker(
         # Where all labels of a row are scored, a new one must be told from any row, too.
         any_rows = np.linspace(0, X.shape[0] - 1, SPREAD_ROWS if ranker.all_labels_ else 0).astype(np.int32)
         postings = X.T.tocsr() if postings is None else postings
-        problems = _problems(X, sparse.csc_array(Y)[:, new], ranker.n_offered, postings, any_rows)
+        problems = _problems(X, sparse.csc_array(Y)[:, new], ranker.n_decoder_candidates, postings, any_rows)
         costs = ranker.cost_of_labels(Y)
         W, grown.bias_[new], *_ = fit_squared_hinge(
             X,
@@ -53,7 +53,9 @@ def extend_ranker(
     if ranker.centroids_ is not None:
         grown.centroids_ = ranker.centroids_.updated(X, Y)
     grown.W_ = _with_rows(ranker.W_, W, new, Y.shape[1])
-    grown.frequent_ = frequent_labels(Y, Y.shape[1] if ranker.all_labels_ else len(ranker.frequent_))
+    grown.frequent_ = (
+        frequent_without_features(X, Y) if ranker.all_labels_ else frequent_labels(Y, len(ranker.frequent_))
+    )
     return grown
 
 

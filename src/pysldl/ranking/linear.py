@@ -1,20 +1,21 @@
 """A linear ranker for the candidates that a decoder proposes."""
 
 from collections.abc import Iterator, Sequence
-from numbers import Integral, Real
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.constraints import Count, CountOrZero, NotNegative, Positive
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
 from pysldl.backend.candidate_scores import best_by_weights, score_candidates
 from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
 from pysldl.backend.label_problems import LabelProblems, without_rows
-from pysldl.backend.label_shards import LabelRows, fit_label_rows, label_rows
+from pysldl.backend.label_shards import HeldCandidates, LabelRows, fit_label_rows, label_rows
 from pysldl.backend.squared_hinge import fit_squared_hinge, squared_hinge_memory
-from pysldl.decoding.voting import argbest, clearly_better, row_quality
+from pysldl.decoding.voting import best_option, clearly_better, row_quality
 from pysldl.exceptions import DataError
 from pysldl.metrics import inverse_propensity
 from pysldl.ranking.candidates import (
@@ -23,7 +24,10 @@ from pysldl.ranking.candidates import (
     best_labels,
     candidate_recall,
     choose_frequent,
+    draw_held_rows,
     frequent_labels,
+    frequent_without_features,
+    known_candidates,
     union_of_candidates,
     votes_of,
 )
@@ -32,15 +36,17 @@ from pysldl.ranking.penalty import choose_penalty, some_labels
 
 VOTE_POWERS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 1.0, 2.0, 4.0, 8.0, 14.0)  # the last: nearly the votes alone
 TRIAL_POWERS, TRIAL_TOL, TRIAL_PARTS = (0.0, 0.15, 0.4, 1.0), 2.0, 3
+TRIAL_LABELS = 3  # times the usual cost of a trial, before labels are left out
 FAINTEST_VOTE = 1e-3
 FEW_LABELS = 100  # up to so many, training with the rows of all of them costs little
 CENTROIDS_TRIED = 25
-# As many candidates as this for each label that a row has: what is left out, no ranker finds.
+# As many candidates as this for each label that a row has: a ranker cannot find a label that is no candidate.
 CANDIDATES_OF_LABEL, FEWEST_CANDIDATES, MOST_CANDIDATES = 12, 75, 300
 
 
+@dataclass(eq=False, repr=False)
 class LinearRanker(LightEstimator):
-    """One linear classifier a label, trained to tell the rows that have it from the rows that were offered it.
+    """One linear classifier a label, trained on the rows that have it and on other rows of which it is a candidate.
 
     The negatives of a label are the rows that have it among their candidates and not among their labels, so the cost
     follows rows x candidates x nonzeros and not the number of labels. A candidate's final score is
@@ -105,6 +111,17 @@ class LinearRanker(LightEstimator):
     1
     """
 
+    n_candidates: Count | None = 50
+    _: KW_ONLY
+    n_frequent: CountOrZero | None = None
+    n_centroid_candidates: CountOrZero | None = None
+    C: Positive | None = 1.0
+    propensity: Annotated[tuple[float, float] | None, "array-like", None] = None
+    max_epochs: Count = 100
+    tol: Positive = 0.5
+    min_weight: NotNegative = 0.1
+    held_out: Count = 1000
+
     _saved_state = (
         "C_",
         "all_labels_",
@@ -116,51 +133,11 @@ class LinearRanker(LightEstimator):
         "vote_power_",
         "candidate_recall_",
     )
-    centroids_: LabelCentroids | None
-
-    @staticmethod
-    def _parameter_constraints() -> dict[str, Any]:
-        from sklearn.utils._param_validation import Interval
-
-        positive, some = [Interval(Integral, 1, None, closed="left")], [Interval(Integral, 0, None, closed="left")]
-        return {
-            "n_candidates": [*positive, None],
-            "n_frequent": [*some, None],
-            "n_centroid_candidates": [*some, None],
-            "C": [Interval(Real, 0, None, closed="neither"), None],
-            "propensity": ["array-like", None],
-            "max_epochs": positive,
-            "tol": [Interval(Real, 0, None, closed="neither")],
-            "min_weight": [Interval(Real, 0, None, closed="left")],
-            "held_out": positive,
-        }
-
-    def __init__(
-        self,
-        n_candidates: int | None = 50,
-        *,
-        n_frequent: int | None = None,
-        n_centroid_candidates: int | None = None,
-        C: float | None = 1.0,
-        propensity: tuple[float, float] | None = None,
-        max_epochs: int = 100,
-        tol: float = 0.5,
-        min_weight: float = 0.1,
-        held_out: int = 1000,
-    ) -> None:
-        self.n_candidates = n_candidates
-        self.n_frequent = n_frequent
-        self.n_centroid_candidates = n_centroid_candidates
-        self.C = C
-        self.propensity = propensity
-        self.max_epochs = max_epochs
-        self.tol = tol
-        self.min_weight = min_weight
-        self.held_out = held_out
+    centroids_: LabelCentroids | None = field(init=False)
 
     @property
-    def n_offered(self) -> int:
-        """``n_candidates``; of None the fewest that it stands for."""
+    def n_decoder_candidates(self) -> int:
+        """Candidates that the decoder proposes for a row: ``n_candidates`` or, where it is None, the fewest."""
         return FEWEST_CANDIDATES if self.n_candidates is None else self.n_candidates
 
     def check_parameters(self) -> None:
@@ -187,21 +164,21 @@ class LinearRanker(LightEstimator):
         Y : csr_array of shape (n_samples, n_labels)
         labels, votes : ndarrays of shape (n_samples, n_candidates)
             Candidates of every row from its neighbors, itself left out; those of held-out rows suffice where
-            :meth:`offers_all_labels` says so.
+            :meth:`ranks_all_labels` says so.
         rng : RandomState
             Draws the held-out rows, which are kept as ``held_rows_``, with their candidates.
         held : ndarray of int, optional
             The rows to hold out, where :meth:`draw_held_rows` was called before.
         late : ndarray of shape (n_samples, n_late), int32, optional
-            Candidates of every row that rows held out had a part in offering, while ``labels`` are those of the others
-            alone, see :meth:`~pysldl.decoding.base.Decoder.candidates_apart`. They join when the held-out rows do.
+            Candidates of every row that held-out rows had a part in proposing, while ``labels`` are those of the others
+            alone, see :meth:`~pysldl.decoding.base.Decoder.split_candidates`. They join when the held-out rows do.
         """
         self.check_parameters()
         warn_no_numba()
         held = self.draw_held_rows(X.shape[0], rng) if held is None else held
-        self.held_rows_, self.all_labels_ = held, self.offers_all_labels(Y)
+        self.held_rows_, self.all_labels_ = held, self.ranks_all_labels(Y)
         if self.all_labels_:
-            self.frequent_, self.centroids_, self.n_centroid_candidates_ = frequent_labels(Y, Y.shape[1]), None, 0
+            self.frequent_, self.centroids_, self.n_centroid_candidates_ = frequent_without_features(X, Y), None, 0
             rows = label_rows([np.full((Y.shape[0], 1), -1, dtype=np.int32)], Y, self.frequent_)
             held_labels = np.tile(self.frequent_, (len(held), 1))
             held_votes = votes_of(held_labels, labels[held], votes[held], Y.shape[1])
@@ -218,6 +195,9 @@ class LinearRanker(LightEstimator):
                 candidates.append(self.centroids_.candidates_of_all(X, self.n_centroid_candidates_))
                 self.centroids_ = LabelCentroids().fit(X, Y)  # the held-out rows have their candidates
             rows = label_rows(candidates, Y, self.frequent_, late)
+        # That a label has no rows but held-out ones would tell that it is right.
+        others = np.bincount(Y.indices, minlength=Y.shape[1]) - np.bincount(Y[held].indices, minlength=Y.shape[1])
+        held_labels, held_votes = known_candidates(held_labels, held_votes, others)
         self.C_ = self._choose_penalty(X, Y, rows, held_labels, held_votes) if self.C is None else self.C
         linear = self._fit_classifiers(X, Y, rows, held, held_labels)
         self.vote_power_ = _best_power(
@@ -235,13 +215,12 @@ class LinearRanker(LightEstimator):
         self, n_samples: int, rng: np.random.RandomState, held_out: int | None = None
     ) -> NDArray[np.integer]:
         """Rows to hold out of so many; ``held_out`` in place of the parameter, for a stage that follows."""
-        n_held = self.held_out if held_out is None else held_out
-        return rng.permutation(n_samples)[: max(1, min(n_held, n_samples // 5))]
+        return draw_held_rows(n_samples, rng, self.held_out if held_out is None else held_out)
 
-    def offers_all_labels(self, Y: sparse.csr_array) -> bool:
-        """Whether labels are so few that every row gets all: only held-out rows then need candidates, for votes."""
+    def ranks_all_labels(self, Y: sparse.csr_array) -> bool:
+        """Whether labels are so few that all are ranked for every row; only held-out rows then need votes."""
         n_labels = int(np.count_nonzero(np.bincount(Y.indices)))
-        return self.n_frequent is None and n_labels <= min(self.n_offered, FEW_LABELS)
+        return self.n_frequent is None and n_labels <= min(self.n_decoder_candidates, FEW_LABELS)
 
     def _fit_centroids(
         self, X: sparse.csr_array, Y: sparse.csr_array, labels: NDArray[np.int32], held: NDArray[np.integer]
@@ -253,7 +232,7 @@ class LinearRanker(LightEstimator):
             return
         centroids = LabelCentroids().fit(X, Y, left_out=held)
         if self.n_centroid_candidates is None:
-            n_last = min(n_candidates, self.n_offered // 3)
+            n_last = min(n_candidates, self.n_decoder_candidates // 3)
             alike = centroids.candidates(X[held], n_last)
             instead = union_of_candidates(labels[held, :-n_last], alike) if n_last else labels[held]
             if candidate_recall(instead, Y[held]) <= candidate_recall(labels[held], Y[held]):
@@ -275,7 +254,7 @@ class LinearRanker(LightEstimator):
             # weight of errors is larger, between not at all and as much as the rows are fewer.
             parts = min(max(1, int(np.ceil(rows.sizes.sum() / max(n_rows, 1.0)))), TRIAL_PARTS)
             out = np.flatnonzero(np.arange(X.shape[0]) % parts)
-            chosen = rows.of_labels(some_labels(rows.sizes, n_rows * parts))
+            chosen = rows.of_labels(some_labels(rows.sizes, n_rows * parts * TRIAL_LABELS))
             return without_rows(chosen, np.concatenate([held, out]), X.shape[0]), float(np.sqrt(parts))
 
         return choose_penalty(
@@ -341,7 +320,7 @@ class LinearRanker(LightEstimator):
             assert labels is not None and votes is not None
             return self.scored(X, *self.expand_candidates(X, labels, votes))
         n_labels = len(self.bias_)
-        bias, width = self._bias_of_candidates(self.bias_), min(self.n_offered, n_labels)
+        bias, width = self._bias_of_candidates(self.bias_), min(self.n_decoder_candidates, n_labels)
         best, linear = best_by_weights(X, self._weights_by_feature(), bias, width)
         most = self.frequent_[:width]
         empty = np.ix_(np.diff(X.indptr) == 0, np.arange(len(most)))  # of rows without features nothing else is known
@@ -375,7 +354,7 @@ class LinearRanker(LightEstimator):
 
     def memory(self, n_samples: int, n_features: int) -> int:
         """Bytes at the peak: candidates and votes, the rows of every label, and the work space of the classifiers."""
-        width = self.n_offered
+        width = self.n_decoder_candidates
         width += MOST_FREQUENT if self.n_frequent is None else self.n_frequent
         width += CENTROIDS_TRIED if self.n_centroid_candidates is None else self.n_centroid_candidates
         return 26 * n_samples * width + squared_hinge_memory(n_features)
@@ -389,7 +368,7 @@ class LinearRanker(LightEstimator):
         held_labels: NDArray[np.int32],
     ) -> NDArray[np.float32]:
         """Fit to all rows; returns the scores of the candidates ``held_labels`` by classifiers without ``held``."""
-        fitted = fit_label_rows(
+        self.W_, self.bias_, linear = fit_label_rows(
             X,
             rows,
             C=self.C_,
@@ -397,12 +376,8 @@ class LinearRanker(LightEstimator):
             max_epochs=self.max_epochs,
             tol=self.tol,
             min_weight=self.min_weight,
-            held_out=held,
+            held=HeldCandidates(held, held_labels),
         )
-        self.W_, self.bias_ = fitted.W, fitted.bias
-        linear = np.full(held_labels.shape, -np.inf, dtype=np.float32)
-        at, slots = np.nonzero(held_labels >= 0)
-        linear[at, slots] = fitted.held_scores[fitted.held.places_of(held_labels[at, slots], held[at])]
         return linear
 
     def cost_of_labels(self, Y: sparse.csr_array) -> NDArray[np.float32] | None:
@@ -434,7 +409,7 @@ def _best_power(
     """The power of the votes with which held-out rows are ranked best; ``clearly``: 0, where that may be chance."""
     scores = zip(VOTE_POWERS, _logarithms(linear, votes, VOTE_POWERS), strict=True)
     qualities = {power: row_quality(Y, best_labels(labels, mixed, 5), inv_propensity) for power, mixed in scores}
-    best = argbest(VOTE_POWERS, lambda power: float(qualities[power].mean()))
+    best = best_option(VOTE_POWERS, lambda power: float(qualities[power].mean()))
     return 0.0 if clearly and not clearly_better(qualities[best], qualities[0.0]) else best
 
 

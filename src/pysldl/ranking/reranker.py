@@ -1,14 +1,15 @@
 """A second ranking stage: boosted trees rescore the best candidates of a row."""
 
-from numbers import Integral, Real
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl._utils.constraints import Count, Positive, Weight, whole
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
-from pysldl.backend.trees import NO_TREES, Examples, Trees, boosted_forests, sum_of_trees
+from pysldl.backend.trees import NO_TREES, TIE, Examples, Trees, boosted_forests, sum_of_trees
 from pysldl.decoding.voting import clearly_better
 from pysldl.metrics import inverse_propensity_from_counts
 from pysldl.metrics.ranking import evaluate_rows, hits_of
@@ -32,16 +33,21 @@ FEATURES = (
 LOWEST = -10.0  # in place of the linear score of no label
 MANY_ROWS, FOLDS_OF_MANY, FOLDS_OF_FEW = 2000, 2, 3  # of the cross-fitting: few rows are better used to learn from
 MIN_LEAF = 200  # candidates in a leaf
-# Standard errors by which trees may rank worse in cross-fitting before they are given up, and rows that show it.
-ERRORS_ALLOWED, FEW_ROWS = 2.0, 200
+# Standard errors by which trees may rank worse in cross-fitting before they are given up, and rows that show it: on
+# fewer rows they must be better by as many as ERRORS_ASKED.
+ERRORS_ALLOWED, FEW_ROWS, ERRORS_ASKED = 2.0, 200, 1.0
+
+EQUALLY_MANY = 0.1  # of the labels
 
 
+@dataclass(eq=False, repr=False)
 class TreeReranker(LightEstimator):
     """Gradient-boosted trees that rescore the best candidates of every row.
 
-    Linear classifiers and votes look at one label at a time. The trees see how a candidate stands among the others of
-    its row: its rank, how far it is behind the best, and how frequent its label is. They learn from rows that were held
-    out from the classifiers, and are used unless they rank those rows clearly worse in cross-fitting.
+    Linear classifiers, or a linear read-out, and votes look at one label at a time. The trees see how a candidate
+    stands among the others of its row: its rank, how far it is behind the best, and how frequent its label is. They
+    learn from rows that were held out from the first stage, and are used unless they rank those rows clearly worse in
+    cross-fitting.
 
     Parameters
     ----------
@@ -76,36 +82,17 @@ class TreeReranker(LightEstimator):
     40
     """
 
+    n_candidates: Count = 10
+    _: KW_ONLY
+    n_trees: Count = 30
+    max_leaves: Annotated[int, whole(2)] = 8
+    learning_rate: Positive = 0.2
+    propensity_power: Weight = 0.3
+    held_out: Count = 3000
+
     _saved_state = ("roots_", "feature_", "threshold_", "left_", "right_", "value_", "depth_", "baseline_", "gain_")
 
-    feature_names: tuple[str, ...] = FEATURES
-
-    def __init__(
-        self,
-        n_candidates: int = 10,
-        *,
-        n_trees: int = 30,
-        max_leaves: int = 8,
-        learning_rate: float = 0.2,
-        propensity_power: float = 0.3,
-        held_out: int = 3000,
-    ) -> None:
-        self.n_candidates = n_candidates
-        self.n_trees = n_trees
-        self.max_leaves = max_leaves
-        self.learning_rate = learning_rate
-        self.propensity_power = propensity_power
-        self.held_out = held_out
-
-    @staticmethod
-    def _parameter_constraints() -> dict[str, list[Any]]:
-        from sklearn.utils._param_validation import Interval
-
-        at_least = {"n_candidates": 1, "n_trees": 1, "max_leaves": 2, "held_out": 1}
-        return {name: [Interval(Integral, low, None, closed="left")] for name, low in at_least.items()} | {
-            "learning_rate": [Interval(Real, 0, None, closed="neither")],
-            "propensity_power": [Interval(Real, 0, 1, closed="both")],
-        }
+    feature_names: ClassVar[tuple[str, ...]] = FEATURES
 
     def fit(
         self, candidates: Candidates, Y: sparse.csr_array, label_counts: NDArray[np.integer], n_samples: int
@@ -118,19 +105,25 @@ class TreeReranker(LightEstimator):
         Y : csr_array of shape (n_rows, n_labels)
             The true labels of those rows.
         label_counts : ndarray of shape (n_labels,)
-            Rows of each label that the first stage has seen. Counting the rows at hand too would tell the trees which
-            candidates are right.
+            Rows of each label that the first stage has seen, without those at hand.
         n_samples : int
             Training rows in all, for the propensities.
 
         Notes
         -----
+        Counting the rows at hand too would tell the trees which candidates are right. Where many labels have as many
+        rows as the most frequent, as in sets with a fixed number of rows a label, leaving them out tells it as well: a
+        label has fewer others the more of the rows at hand have it. Trees then do not see how frequent a label is.
+
         Scores of the candidates by trees that have not seen their rows are kept for calibration until
-        :meth:`pop_held_scores` is called.
+        :meth:`pop_cross_fitted_scores` is called.
         """
         validate_parameters(self)
         kept, _ = candidates.best(self.n_candidates)
-        X = self.features(kept, label_counts)
+        seen = label_counts
+        if _equally_many(label_counts + np.bincount(Y.indices, minlength=Y.shape[1])):
+            seen = np.full_like(label_counts, n_samples)
+        X = self.features(kept, seen)
         is_true = hits_of(kept.labels, Y)
         of_label = inverse_propensity_from_counts(label_counts, n_samples) ** self.propensity_power
         weights = np.where(is_true, of_label[kept.labels], 1.0)
@@ -148,20 +141,20 @@ class TreeReranker(LightEstimator):
         crossed = np.full(candidates.scores.shape, -np.inf, dtype=np.float32)
         for number, trees in enumerate(of_others):
             self._set_trees(*trees)
-            crossed[fold == number] = self.scores(candidates.of_rows(fold == number), label_counts)
+            crossed[fold == number] = self.scores(candidates.of_rows(fold == number), seen)
         before, after = (_row_ndcg(candidates.labels, scores, Y) for scores in (candidates.scores, crossed))
         self.gain_ = float((after - before).mean())
         # The trees of all rows know more than those of a part of them, which are judged here.
-        helps = clearly_better(after, before, -ERRORS_ALLOWED if len(X) >= FEW_ROWS else 0.0)
+        helps = clearly_better(after, before, -ERRORS_ALLOWED if len(X) >= FEW_ROWS else ERRORS_ASKED)
         self._set_trees(*(of_all if helps else (NO_TREES, 0.0)))
         self._held_scores = crossed if helps else candidates.scores
         return self
 
     def features(self, candidates: Candidates, label_counts: NDArray[np.integer]) -> NDArray[np.float32]:
-        """What the trees see of candidates that come best first, of shape (n_rows, n_candidates, n_features)."""
+        """Features of candidates, best first, as the trees take them, of shape (n_rows, n_candidates, n_features)."""
         return candidate_features(candidates, label_counts)
 
-    def pop_held_scores(self) -> NDArray[np.float32]:
+    def pop_cross_fitted_scores(self) -> NDArray[np.float32]:
         """Final scores of the candidates given to :meth:`fit`, cross-fitted; they can be asked for once."""
         scores: NDArray[np.float32] = self._held_scores
         del self._held_scores
@@ -174,7 +167,9 @@ class TreeReranker(LightEstimator):
         kept, places = candidates.best(self.n_candidates)
         X = self.features(kept, label_counts)
         total = self.baseline_ + sum_of_trees(X, self.trees_)
-        probability = np.where(kept.labels >= 0, 1.0 / (1.0 + np.exp(-total)), np.inf)
+        # Candidates in the same leaves of all trees keep their order.
+        probability = (1.0 - TIE * np.arange(total.shape[1])) / (1.0 + np.exp(-total))
+        probability = np.where(kept.labels >= 0, probability, np.inf)
         # What is not rescored keeps its order below the lowest that is.
         lowest = probability.min(axis=1, initial=1.0, keepdims=True)
         last = np.where(kept.labels >= 0, kept.scores, 1.0).min(axis=1, initial=1.0, keepdims=True)
@@ -224,8 +219,14 @@ class TreeReranker(LightEstimator):
         return parts
 
 
+def _equally_many(label_counts: NDArray[np.integer]) -> bool:
+    """Whether more than a tenth of the labels have at least half the rows of the most frequent one."""
+    counts = label_counts[label_counts > 0]
+    return bool(np.mean(2 * counts >= counts.max(initial=1)) > EQUALLY_MANY) if counts.size else False
+
+
 def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]) -> NDArray[np.float32]:
-    """What the trees see of candidates that come best first, of shape (n_rows, n_candidates, n_features)."""
+    """Features of candidates, best first, as the trees take them, of shape (n_rows, n_candidates, n_features)."""
     labels, votes = candidates.labels, candidates.votes
     linear = np.where(labels >= 0, candidates.linear, LOWEST)
     scores = np.where(labels >= 0, candidates.scores, 0.0)

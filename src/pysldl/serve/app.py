@@ -26,9 +26,9 @@ from pysldl.backend.threads import fixed_order_blas
 from pysldl.serve import schemas
 from pysldl.serve.bodies import FORM, BodyReader, decode_body, decode_form, decode_query, encode_plain, json_bytes
 from pysldl.serve.errors import ServiceError
-from pysldl.serve.feedback import Teacher
-from pysldl.serve.gate import AllowedHosts, Gate
+from pysldl.serve.feedback import FeedbackStore
 from pysldl.serve.limits import Limits
+from pysldl.serve.middleware import AllowedHosts, GuardMiddleware
 from pysldl.serve.openapi import openapi
 from pysldl.serve.served_model import ServedModel
 from pysldl.serve.source import ModelSource
@@ -62,15 +62,15 @@ def create_app(
     token: str | None = None,
     hosts: AllowedHosts | None = None,
     log: AccessLog | None = None,
-    teacher: Teacher | None = None,
+    feedback_store: FeedbackStore | None = None,
 ) -> ASGIApp:
     """Return the service of a model and its newer versions as an ASGI application.
 
     With a ``token``, a client must send it as a bearer token to see anything of the model. Clients may call the service
-    by the names of ``hosts``; those of this machine for itself by default. The ``teacher`` decides what becomes of
-    feedback; without one, the page offers it as a file.
+    by the names of ``hosts``; those of this machine for itself by default. Feedback goes to the ``feedback_store``;
+    without one, the page offers it as a file.
     """
-    service = _Service(source, limits, telemetry, token, teacher)
+    service = _Service(source, limits, telemetry, token, feedback_store)
     api: list[tuple[str, str, Endpoint]] = [
         ("POST", "/v1/predict", service.predict),
         ("POST", "/v1/explain", service.explain),
@@ -98,16 +98,21 @@ def create_app(
         exception_handlers={ServiceError: _on_refusal, HTTPException: _on_no_route, Exception: _on_failure},
     )
     app.router.redirect_slashes = False
-    return Gate(app, telemetry, limits, hosts or AllowedHosts(), log)
+    return GuardMiddleware(app, telemetry, limits, hosts or AllowedHosts(), log)
 
 
 class _Service:
     def __init__(
-        self, source: ModelSource, limits: Limits, telemetry: Telemetry, token: str | None, teacher: Teacher | None
+        self,
+        source: ModelSource,
+        limits: Limits,
+        telemetry: Telemetry,
+        token: str | None,
+        feedback_store: FeedbackStore | None,
     ) -> None:
         self._source, self._limits, self._telemetry = source, limits, telemetry
         self._token = None if token is None else token.encode()
-        self._teacher = teacher
+        self._feedback_store = feedback_store
         self._bodies = BodyReader(limits)
         self._queue = WorkQueue(limits.threads, limits.queue, limits.timeout)
         self._types: tuple[str, schemas.RequestTypes] | None = None
@@ -222,28 +227,28 @@ class _Service:
     async def feedback(self, request: Request) -> Response:
         model = self._source.current
         given = await self._decoded(await self._bodies.read(request), self._types_of(model).feedback)
-        teacher = self._teacher
-        if teacher is None or self._feedback_mode(model) is None:
+        feedback_store = self._feedback_store
+        if feedback_store is None or self._feedback_mode(model) is None:
             raise ServiceError("not_supported", "This service keeps no feedback: see --feedback and --learn.")
         if not given.input.strip() or not given.labels:
             raise ServiceError("invalid_request", "the body: needs a text and at least one label.")
         try:
-            await self._queue.run(lambda: teacher.save(given))
+            await self._queue.run(lambda: feedback_store.save(given))
         except (OSError, TimeoutError) as error:
             logger.error("feedback cannot be kept: %s", error)
             message = "The feedback cannot be kept; the log of the service says why."
             raise ServiceError("not_learned", message) from error
-        if teacher.learns:
+        if feedback_store.learns:
             async with self._learning:  # one after the other; other processes wait for the lock of the model
-                await teacher.learn(given)
-        return _json_response(schemas.FeedbackResponse(True, teacher.learns))
+                await feedback_store.learn(given)
+        return _json_response(schemas.FeedbackResponse(True, feedback_store.learns))
 
     def _feedback_mode(self, model: ServedModel) -> Literal["download", "file", "learn"] | None:
         if model.takes_vectors:  # `sldl update` takes texts only for models that were fitted on texts
             return None
-        if self._teacher is None:
+        if self._feedback_store is None:
             return "download"
-        return "learn" if self._teacher.learns else "file"
+        return "learn" if self._feedback_store.learns else "file"
 
     # Endpoints that Annif calls: its backend "http", and its client
 

@@ -1,4 +1,4 @@
-"""What a connection may do before a request is complete: uvicorn itself limits neither its time nor its size."""
+"""Limits of time, size and number for connections before a request is complete, which uvicorn does not have."""
 
 import asyncio
 import time

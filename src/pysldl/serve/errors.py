@@ -1,4 +1,4 @@
-"""What the service refuses, under codes that do not change."""
+"""Errors of the service: stable codes with their HTTP status."""
 
 from http import HTTPStatus
 
@@ -46,5 +46,5 @@ class ServiceError(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def body(self) -> ErrorResponse:
-        """Return what the client is told."""
+        """Return the body of the response."""
         return ErrorResponse(ErrorBody(self.code, self.message))

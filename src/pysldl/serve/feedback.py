@@ -1,4 +1,4 @@
-"""What becomes of the labels that people accept, reject and add on the page."""
+"""Feedback: the labels that people accept, reject and add on the page are kept in a file, or learned at once."""
 
 import asyncio
 import json
@@ -22,8 +22,8 @@ TIME_TO_LEARN = 600.0
 logger = logging.getLogger("pysldl.serve")
 
 
-class Teacher:
-    """Keeps feedback in a file that `sldl update` takes, or teaches it to the model at once.
+class FeedbackStore:
+    """Keeps feedback in a file that `sldl update` takes, or lets the model learn it at once.
 
     Several workers may append to ``file``, a line of JSON for each text. The folder ``model`` learns each piece of
     feedback by `sldl update`; the service then loads the new version as any other.
@@ -88,7 +88,7 @@ class Teacher:
 
 
 def _opened(path: Path) -> FileIO:
-    """Open a file to read and to write it, and make it where somebody took it away.
+    """Open a file to read and to write it, and make it where it was removed.
 
     Without a buffer: what could not be written would be tried again when the file is closed.
     """

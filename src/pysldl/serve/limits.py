@@ -1,4 +1,4 @@
-"""What a service allows, and how much of the machine it takes."""
+"""Limits of a service: sizes, times, connections, threads."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""How a newer version of a model comes to be served: tried, loaded by all workers, and then served by all at once."""
+"""Reloading: a newer version of a model is tried, loaded by all workers, and then served by all at once."""
 
 import json
 import logging
@@ -29,7 +29,7 @@ class Channel:
         self._rest = b""
 
     def send(self, **message: Any) -> None:
-        """Send a message; to somebody who is gone, nothing is sent."""
+        """Send a message; nothing happens where the other end is closed."""
         with suppress(OSError):
             self.end.sendall(json.dumps(message).encode() + b"\n")
 
@@ -46,7 +46,7 @@ class Channel:
 
 
 def follow(channel: Channel, source: ModelSource) -> None:
-    """Do in a worker what the parent says, until the parent is gone."""
+    """Follow the messages of the parent in a worker, until the parent ends."""
     while (messages := channel.receive()) is not None:
         for message in messages:
             number = message.get("number", -1)
@@ -132,13 +132,13 @@ class Reloader:
         try:
             folder = self._watch.find()
         except Exception as error:
-            if self._tell(described(error)):
+            if self._set_problem(described(error)):
                 self._telemetry.failed_reloads.inc()
                 logger.warning("the model folder cannot be read: %s", error)
             return
         if folder is None:
             if self._source.problem is not None and not self._watch.is_failing:
-                self._tell(None)
+                self._set_problem(None)
             return
         self._folder, self._deadline = folder, time.monotonic() + TIME_TO_LOAD
         self._try(folder)
@@ -197,7 +197,7 @@ class Reloader:
         self._source.serve(self._number)
         self._keep_served()
         self._watch.note_success()
-        self._tell(None)
+        self._set_problem(None)
         self._telemetry.reloads.inc()
         logger.info("now serving version %s", self._source.current.version)
 
@@ -207,7 +207,7 @@ class Reloader:
         if self._watch.note_failure():
             self._telemetry.failed_reloads.inc()
             logger.warning("%s", problem)
-        self._tell(problem)
+        self._set_problem(problem)
 
     def _give_up(self) -> None:
         if self._trial is not None:
@@ -222,8 +222,8 @@ class Reloader:
         self._source.keep(number)
         self._send(do="keep", number=number)
 
-    def _tell(self, problem: str | None) -> bool:
-        """Let all workers say what is wrong; return whether that is new."""
+    def _set_problem(self, problem: str | None) -> bool:
+        """Set what `/health` of all workers reports as wrong; return whether that is new."""
         is_new = problem != self._source.problem
         if is_new:
             self._source.problem = problem
@@ -258,6 +258,6 @@ def reload_alone(source: ModelSource, telemetry: Telemetry, poll: float, is_over
 
 
 def _log(error: BaseException) -> None:
-    """Say in full what is wrong with a version; where that was foreseen, the sentence is enough."""
+    """Log what is wrong with a version, with a traceback unless it is an error of the model format."""
     is_foreseen = isinstance(error, ModelFormatError)
     logger.error("the new version cannot be loaded: %s", error, exc_info=None if is_foreseen else error)

@@ -421,7 +421,7 @@ class ServedModel:
         )
 
     def _example(self) -> str | None:
-        """Return a text to try: what is kept of a training row, or else words that the model knows."""
+        """Return a text to try, from the snippet of a training row; None without one."""
         if not self.takes_text or not len(self.counts):
             return None
         if (snippet := self.snippet(0)) is not None:
@@ -429,7 +429,7 @@ class ServedModel:
         return None
 
     def try_out(self) -> None:
-        """Predict one empty row: what cannot do that is not worth serving."""
+        """Predict one row, so that a model that cannot fails before it is served."""
         self.predict(["a"] if self.takes_text else [schemas.SparseRow([])], 1)
 
 

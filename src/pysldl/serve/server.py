@@ -29,9 +29,9 @@ from pysldl.exceptions import DataError
 from pysldl.serve.app import create_app
 from pysldl.serve.connections import Connections
 from pysldl.serve.examples import DataExamples
-from pysldl.serve.feedback import Teacher
-from pysldl.serve.gate import AllowedHosts
+from pysldl.serve.feedback import FeedbackStore
 from pysldl.serve.limits import Limits
+from pysldl.serve.middleware import AllowedHosts
 from pysldl.serve.reloading import Channel, Reloader, follow, reload_alone
 from pysldl.serve.source import ModelSource
 from pysldl.serve.telemetry import AccessLog, Telemetry, shared_folder
@@ -40,6 +40,7 @@ GRACE = 15
 KEEP_ALIVE = 30
 PAUSE = 0.5
 SPARE_FILES = 100  # of a worker: the model, the counters, the log
+MOST_WAITING = 1024  # connections that no worker has accepted yet
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 logger = logging.getLogger("pysldl.serve")
@@ -63,7 +64,7 @@ def serve_model(
     allowed_hosts: Sequence[str] = (),
     tls: Tls | None = None,
     access_log: Path | None = None,
-    teacher: Teacher | None = None,
+    feedback_store: FeedbackStore | None = None,
     examples: DataExamples | None = None,
     on_ready: Callable[[str], None] = lambda address: None,
 ) -> None:
@@ -71,9 +72,9 @@ def serve_model(
 
     Port 0 picks a free port. Clients must send the ``token``, if there is one, as a bearer token, and may call under
     ``allowed_hosts`` beside ``host`` and the names of this machine for itself. The access log has a line of JSON for
-    every request, without what was asked; "-" is standard error. The ``teacher`` decides what becomes of the labels
-    that people accept and reject on the page. ``examples`` are snippets of the training rows for explanations; without
-    them, what the model itself keeps. ``on_ready`` is called with the address once requests are accepted.
+    every request, without what was asked; "-" is standard error. Labels that people accept and reject on the page go
+    to the ``feedback_store``. ``examples`` are snippets of the training rows for explanations; without them, what the
+    model itself keeps. ``on_ready`` is called with the address once requests are accepted.
     """
     if workers > 1 and not hasattr(os, "fork"):
         raise DataError("Several workers need a system that can fork; use --workers 1.")
@@ -85,7 +86,7 @@ def serve_model(
     log = None if access_log is None else AccessLog(access_log)
     with _listen(host, port) as listener, shared_folder() as counters:
         telemetry = Telemetry(counters)
-        app = create_app(source, limits, telemetry, token=token, hosts=hosts, log=log, teacher=teacher)
+        app = create_app(source, limits, telemetry, token=token, hosts=hosts, log=log, feedback_store=feedback_store)
         respond = partial(_respond, listener, app, limits, tls)
         shown = f"[{host}]" if ":" in host else host
         address = f"{'http' if tls is None else 'https'}://{shown}:{listener.getsockname()[1]}"
@@ -128,16 +129,27 @@ def _checked(tls: Tls) -> Tls:
     return tls
 
 
+class _Listener(socket.socket):
+    """A listening socket that workers share.
+
+    asyncio accepts as many connections at once as it lets wait. One at a time leaves the next to another worker, so
+    that one worker does not end up with nearly all connections; the number that may wait stays.
+    """
+
+    def listen(self, backlog: int = MOST_WAITING, /) -> None:
+        super().listen(MOST_WAITING)
+
+
 def _listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; connections are accepted from here on and wait for the first worker."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends small responses at once only where the protocol is named; otherwise the second part of a response
     # waits for the client's acknowledgment of the first, 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener = _Listener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(1024)
+        listener.listen()
         listener.setblocking(False)
     except (OSError, OverflowError) as error:
         listener.close()
@@ -170,6 +182,7 @@ def _respond(
         connections,
         http=connections.protocol,
         loop="asyncio",
+        backlog=1,
         ws="none",
         lifespan="on",
         log_config=None,

@@ -1,4 +1,4 @@
-"""Words that are in every kind of text, so that they say nothing about its labels."""
+"""English stop words."""
 
 _BY_LANGUAGE = {
     "english": """

@@ -1,4 +1,4 @@
-"""What a service tells of itself: counters of all worker processes, for Prometheus, and one line of JSON a request."""
+"""Telemetry: counters of all worker processes for Prometheus, and an access log with a line of JSON a request."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def shared_folder() -> Iterator[Path]:
 
 
 class Telemetry:
-    """What a service counts and times.
+    """Counters and times of a service.
 
     Workers write into files of one empty ``folder`` that they map into memory, so that what a killed worker counted
     stays; without a folder only this process is counted. A process has one.

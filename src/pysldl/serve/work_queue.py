@@ -1,6 +1,6 @@
 """How responses are computed beside the event loop: threads with a bounded queue, and single rows joined into one call.
 
-A prediction of a few rows takes little longer than that of one: most of it is calls that are made once. Whoever asks
+A prediction of a few rows takes little longer than that of one: most of it is calls that are made once. A request
 for one row waits until the other requests that have arrived have been read, and no longer.
 """
 
@@ -93,7 +93,8 @@ class _Row(NamedTuple):
 class JoinedRows:
     """Rows that wait to be predicted together.
 
-    ``most`` returns how many rows may keep the event loop busy at once; ``note_seconds`` hears how long a row took.
+    ``most`` returns how many rows may keep the event loop busy at once; ``note_seconds`` is called with the seconds
+    that a row took.
     """
 
     def __init__(self, most: Callable[[], int], note_seconds: Callable[[float], None]) -> None:

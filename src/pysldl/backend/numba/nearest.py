@@ -10,6 +10,8 @@ from scipy import sparse
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.threads import concatenate_parts, parallel_for
 
+MOST_MEMBERS, GROUPS_PER_VALUE = 32, 4  # columns of a group, and groups for each value that is looked for
+
 
 def largest(
     values: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None
@@ -31,19 +33,42 @@ def pair_distances(Q: NDArray[np.float64], rows: NDArray[np.integer], V: NDArray
 
 @njit(nogil=True, cache=True)
 def _largest(start, stop, values, k, exclude):
+    """Most columns are passed over in groups: the k-th largest of the groups' maxima is a bound for the k-th value."""
     columns = np.empty((stop - start, k), np.int32)
     found = np.empty((stop - start, k), np.float32)
     heap_value, heap_column = np.empty(k, np.float32), np.empty(k, np.int32)
+    n = values.shape[1]
+    members = min(MOST_MEMBERS, n // (GROUPS_PER_VALUE * k))  # column c is in group c % n_groups
+    n_groups = n // members if members > 1 else 0
+    highest = np.empty(n_groups, np.float32)
     for row in range(start, stop):
-        size, worst = 0, np.float32(-np.inf)
-        for column in range(values.shape[1]):
-            value = values[row, column]
-            # Columns come in order, so of equals the first stay.
-            if (size == k and value <= worst) or column == exclude[row]:
-                continue
-            size = push(heap_value, heap_column, size, value, np.int32(column))
-            if size == k:
-                worst = heap_value[0]
+        own, skipped = values[row], exclude[row]
+        size = 0
+        if n_groups > 0:
+            for group in range(n_groups):
+                highest[group] = own[group]
+            for first in range(n_groups, n_groups * members, n_groups):
+                part = own[first : first + n_groups]
+                for group in range(n_groups):
+                    highest[group] = part[group] if part[group] > highest[group] else highest[group]
+            if 0 <= skipped < n_groups * members:
+                group = skipped % n_groups
+                highest[group] = -np.inf
+                for column in range(group, n_groups * members, n_groups):
+                    if column != skipped:
+                        highest[group] = max(highest[group], own[column])
+            for group in range(n_groups):
+                if size < k or highest[group] > heap_value[0]:
+                    size = push(heap_value, heap_column, size, highest[group], np.int32(group))
+            bound, size = heap_value[0], 0
+            for group in range(n_groups):
+                if highest[group] >= bound:
+                    for column in range(group, n_groups * members, n_groups):
+                        if own[column] >= bound and column != skipped:
+                            size = push(heap_value, heap_column, size, own[column], np.int32(column))
+        for column in range(n_groups * members, n):
+            if (size < k or own[column] >= heap_value[0]) and column != skipped:
+                size = push(heap_value, heap_column, size, own[column], np.int32(column))
         pop_sorted(heap_value, heap_column, size, found[row - start], columns[row - start])
     return columns, found
 

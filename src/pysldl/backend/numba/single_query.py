@@ -7,6 +7,7 @@ from numba import njit
 
 from pysldl.backend.numba.heap import pop_sorted, push
 from pysldl.backend.numba.trees import add_trees
+from pysldl.backend.trees import TIE
 
 __all__ = ["add_trees", "rank_rows", "score_candidates", "search_by_terms", "vote_top"]
 
@@ -52,7 +53,8 @@ def _best_sums(rows, values, mp, mi, md, total, met, left_out, numbers, sums):
             total[column] = before + value * md[place]
     if n_met > most:  # sums that came back to nothing were met again
         n_met = most
-        met[: len(total)] = np.arange(len(total))
+        for column in range(len(total)):
+            met[column] = column
     size, worst = 0, np.float32(1e-30)
     heap_sum, heap_number = np.empty(len(sums), np.float32), np.empty(len(sums), np.int32)
     for at in range(n_met):
@@ -238,7 +240,7 @@ def _rescore(
             while left[node] != node:
                 node = left[node] if x[feature[node]] <= threshold[node] else right[node]
             logit += value[node]
-        probability = 1.0 / (1.0 + math.exp(-(baseline + logit)))
+        probability = (1.0 - TIE * slot) / (1.0 + math.exp(-(baseline + logit)))
         rescored[slot], lowest, last = probability, min(lowest, probability), min(last, kept[slot])
     for at in range(len(scores)):
         scores[at] = np.float64(np.float32(scores[at] / max(last, tiny))) * lowest

@@ -9,7 +9,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.label_problems import HeldPairs, LabelProblems
+from pysldl.backend.label_problems import HeldOutPairs, LabelProblems
 from pysldl.backend.squared_hinge import (
     BEFORE_HELD,
     BIAS_CENTER,
@@ -53,7 +53,7 @@ def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
 def solve_squared_hinge(
     X: sparse.csr_array,
     problems: LabelProblems,
-    held: HeldPairs,
+    held: HeldOutPairs,
     C: float,
     positive_weight: NDArray[np.float32],
     max_epochs: int,
@@ -233,7 +233,8 @@ def _fit(
         if used + n_touched > room:
             room = max(2 * room, used + n_touched)
             more_columns, more_values = np.empty(room, np.int32), np.empty(room, np.float32)
-            more_columns[:used], more_values[:used] = columns[:used], values[:used]
+            for t in range(used):  # a loop: numba takes seconds to compile a slice that is assigned
+                more_columns[t], more_values[t] = columns[t], values[t]
             columns, values = more_columns, more_values
         before_label = used
         for t in range(n_touched):

@@ -67,7 +67,8 @@ def _grow(bins, gradients, hessians, max_leaves, min_rows, n_bins):
             else:
                 passed[n_passed] = row
                 n_passed += 1
-        order[middle : stop[node]] = passed[:n_passed]
+        for place in range(n_passed):  # a loop: numba takes seconds to compile a slice that is assigned
+            order[middle + place] = passed[place]
         first, second = n_nodes, n_nodes + 1
         n_nodes += 2
         left[node], right[node], gain[node] = first, second, 0.0
@@ -75,7 +76,11 @@ def _grow(bins, gradients, hessians, max_leaves, min_rows, n_bins):
         fewer = first if 2 * (middle - start[node]) <= stop[node] - start[node] else second
         other = first + second - fewer
         _count(bins, gradients, hessians, order[start[fewer] : stop[fewer]], histograms[fewer])
-        histograms[other] = histograms[node] - histograms[fewer]
+        for column in range(n_features):
+            for place in range(n_bins):
+                for part in range(3):
+                    whole = histograms[node, column, place, part]
+                    histograms[other, column, place, part] = whole - histograms[fewer, column, place, part]
         for child in (first, second):
             depth[child] = depth[node] + 1
             gain[child], feature[child], cut[child], value[child] = _best_split(histograms[child], min_rows)

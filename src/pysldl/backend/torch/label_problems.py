@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pysldl.backend.label_problems import HeldPairs, LabelProblems
+from pysldl.backend.label_problems import HeldOutPairs, LabelProblems
 from pysldl.backend.torch.arrays import as_tensor, kept_tensor, remember
 
 
@@ -41,10 +41,12 @@ def group_rows_by_label(
     return remember(ends), remember(signed), remember(keys & 3 == 2)
 
 
-def held_pairs(problems: LabelProblems, n_samples: int, held_out: NDArray[np.integer] | None = None) -> HeldPairs:
+def held_out_pairs(
+    problems: LabelProblems, n_samples: int, held_out: NDArray[np.integer] | None = None
+) -> HeldOutPairs:
     if held_out is None:
         nobody = np.zeros(len(problems.rows), dtype=np.bool_)
-        return HeldPairs(nobody, np.zeros_like(problems.indptr), np.zeros(0, dtype=np.int32), n_samples)
+        return HeldOutPairs(nobody, np.zeros_like(problems.indptr), np.zeros(0, dtype=np.int32), n_samples)
     is_held = np.zeros(n_samples, dtype=np.bool_)
     is_held[held_out] = True
     signed = kept_tensor(problems.rows, torch.int32)
@@ -54,4 +56,4 @@ def held_pairs(problems: LabelProblems, n_samples: int, held_out: NDArray[np.int
         waits |= kept_tensor(problems.late)
     places = torch.nonzero(waits).ravel()
     indptr = torch.searchsorted(places, kept_tensor(problems.indptr, torch.int64))
-    return HeldPairs(remember(waits), remember(indptr), remember(rows[places]), n_samples)
+    return HeldOutPairs(remember(waits), remember(indptr), remember(rows[places]), n_samples)

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.torch.arrays import as_tensor
-from pysldl.backend.torch.candidate_scores import score_candidates
 from pysldl.backend.torch.selection import BLOCK_BYTES, Found, concatenate_found
 
 
@@ -28,7 +28,7 @@ def nearest_vectors(
     return concatenate_found(found, k)
 
 
-def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float32]:
+def pair_products(Q: Any, rows: NDArray[np.int32], V: Any) -> NDArray[np.float32]:
     if sparse.issparse(V):
         products = score_candidates(Q, rows, V, np.zeros(V.shape[0], dtype=np.float32))
         return np.where(rows < 0, np.float32(0.0), products)

@@ -13,15 +13,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from pysldl.backend.label_problems import HeldPairs, LabelProblems
+from pysldl.backend.dispatch import current_device
+from pysldl.backend.label_problems import HeldOutPairs, LabelProblems
 from pysldl.backend.squared_hinge import BEFORE_HELD, BIAS_CENTER, BIAS_FREEDOM, largest_first
 from pysldl.backend.torch.arrays import as_tensor, csr_on_device, kept_tensor, row_squares
 
 PROGRAMS_PER_PROCESSOR = 8
+WARPS = 16  # the label with the most rows decides when all are done: passes that look at its rows want many
 SHARE_OF_MEMORY = 8
 FIRST_ROOM = 1 << 25
 LONGEST_BLOCK = 1024
-ROWS_AT_ONCE, TERMS_AT_ONCE = 64, 32  # of a pass that only looks
+ROWS_AT_ONCE, TERMS_AT_ONCE = 128, 32  # of a pass that only looks
 FIRST_ROWS = 1024  # that a label begins with, at least, where it has so many
 # Rows are visited in steps of a prime modulo their number. Above 2^30 it shares no divisor with that number, so that
 # each row comes once.
@@ -31,7 +33,7 @@ PRIMES = (1073741827, 1073741831, 1073741833, 1073741839, 1073741843, 1073741857
 def solve_squared_hinge(
     X: sparse.csr_array,
     problems: LabelProblems,
-    held: HeldPairs,
+    held: HeldOutPairs,
     C: float,
     positive_weight: NDArray[np.float32],
     max_epochs: int,
@@ -55,6 +57,15 @@ def solve_squared_hinge(
     return W, kernel.bias.cpu().numpy(), kernel.held_scores.cpu().numpy(), n_open
 
 
+def dense_vectors(n_jobs: int, n_features: int) -> Tensor:
+    """A vector of zeros for each program that works beside others, (n_programs, n_features)."""
+    device = current_device()
+    n_programs = PROGRAMS_PER_PROCESSOR * torch.cuda.get_device_properties(device).multi_processor_count
+    room = torch.cuda.mem_get_info(device)[0] // SHARE_OF_MEMORY
+    n_programs = max(1, min(n_programs, n_jobs, room // (4 * n_features)))
+    return torch.zeros((n_programs, n_features), device=device)
+
+
 class _Kernel:
     """The data of all labels on the device."""
 
@@ -62,7 +73,7 @@ class _Kernel:
         self,
         X: sparse.csr_array,
         problems: LabelProblems,
-        held: HeldPairs,
+        held: HeldOutPairs,
         C: float,
         positive_weight: NDArray[np.float32],
         max_epochs: int,
@@ -87,10 +98,7 @@ class _Kernel:
     def run(self, labels: Tensor, room: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Labels, columns and values of the weights found, and the labels whose weights had no room."""
         device = labels.device
-        n_programs = PROGRAMS_PER_PROCESSOR * torch.cuda.get_device_properties(device).multi_processor_count
-        room_for_weights = torch.cuda.mem_get_info(device)[0] // SHARE_OF_MEMORY
-        n_programs = max(1, min(n_programs, len(labels), room_for_weights // (4 * self.n_features)))
-        w = torch.zeros(n_programs * self.n_features, device=device)
+        w = dense_vectors(len(labels), self.n_features)
         alpha = torch.zeros(len(self.rows), device=device)
         active = torch.empty(len(self.rows), dtype=torch.int32, device=device)
         cursors = torch.zeros(2, dtype=torch.int64, device=device)  # of labels, of weights
@@ -98,12 +106,12 @@ class _Kernel:
         value = torch.empty(room, device=device)
         left = torch.zeros(len(labels), dtype=torch.int32, device=device)
         C, tol, min_weight, max_epochs = self.limits
-        _descend[(n_programs,)](
+        _descend[(len(w),)](
             labels, len(labels), *self.X, self.norms, self.indptr, self.rows, self.waits, *self.held,
             self.held_scores, self.positive_cost, w, alpha, active,
             torch.tensor(PRIMES, dtype=torch.int64, device=device), cursors, *out, value, room, left, self.bias,
             self.converged, self.n_features, C, tol, BEFORE_HELD * tol, min_weight, max_epochs, BIAS_CENTER,
-            BIAS_FREEDOM, FIRST_ROWS, len(PRIMES), self.block, ROWS_AT_ONCE, TERMS_AT_ONCE, num_warps=4,
+            BIAS_FREEDOM, FIRST_ROWS, len(PRIMES), self.block, ROWS_AT_ONCE, TERMS_AT_ONCE, num_warps=WARPS,
         )  # fmt: skip
         used = min(int(cursors[1]), room)
         # A label that did not fit left a gap behind, which says so.

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,11 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from pysldl._utils.constraints import Count, NotNegative, Positive, Share
+from pysldl._utils.constraints import Count, NotNegative, Positive, Share, whole
 from pysldl._utils.light_estimator import inherit_parameters
 from pysldl._utils.memory import require_memory
 from pysldl.backend.dispatch import find_device
@@ -31,7 +29,7 @@ from pysldl.estimator.calibration import LABELS_PER_ROW, ScoreCalibration
 
 OptimizerName = Literal["adam", "adamw", "amsgrad", "sgd"]
 Clip = Positive | Literal["adaptive"] | None
-BatchSize = Annotated[int, Interval(Integral, 2, None, closed="left")]
+BatchSize = Annotated[int, whole(2)]
 Scoring = Literal["AP", "P@1", "hamming"]
 
 

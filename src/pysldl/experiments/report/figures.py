@@ -1,6 +1,6 @@
 """The figures of the paper and of the page, drawn the same way each time, byte for byte.
 
-Nothing is told by color alone: bars differ by hatch and lines by marker and dash too, so that each figure
+Nothing is shown by color alone: bars differ by hatch and lines by marker and dash too, so that each figure
 can be read in gray print and by color-blind readers. The colors are those of Okabe and Ito, with a dark red
 in place of their yellow, which is too faint for a line.
 """

@@ -109,12 +109,12 @@ def ablation_sentence(dataset: str, comparisons: Iterable[Comparison]) -> str:
     }
     clauses: list[str] = []
     for metric in dict.fromkeys(c.metric for c in here):
-        told = []
+        parts = []
         for verdict, holds in verdicts.items():
             difference = "" if verdict.startswith("not") else " ({:+.2f})"
             names = [c.method + difference.format(c.difference) for c in here if c.metric == metric and holds(c)]
-            told += [f"{verdict} {_listing(names)}"] if names else []
-        clauses.append(f"on {metric}, {'it' if clauses else REFERENCE} is {_listing(told, ', and ')}")
+            parts += [f"{verdict} {_listing(names)}"] if names else []
+        clauses.append(f"on {metric}, {'it' if clauses else REFERENCE} is {_listing(parts, ', and ')}")
     return f"{dataset}: {'; '.join(clauses) or 'nothing to compare'}."
 
 

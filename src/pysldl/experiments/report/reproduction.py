@@ -1,4 +1,4 @@
-"""From measured and published results to all that `sldl reproduce` writes: tables, figures and one page."""
+"""Write the results of `sldl reproduce`: tables, figures and one page, measured beside published."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -224,13 +224,13 @@ def _complete_folds(records: Sequence[FoldRecord], n_folds: int) -> tuple[list[F
 
 def _not_measured(known: Sequence[Missing], rows: Sequence[Summary], published: Sequence[Summary]) -> list[Missing]:
     """Published data sets and methods that have no measurement, if ``known`` does not say so already."""
-    told = {item.what for item in known}
+    known_already = {item.what for item in known}
     missing = []
     for noun, printed, measured, why in (
         ("data set", _datasets(published), _datasets(rows), "published, but nothing was measured on it"),
         ("method", _methods(published), _methods(rows), "published, but not run"),
     ):
-        names = [name for name in printed if name not in measured and f"{noun} {name}" not in told]
+        names = [name for name in printed if name not in measured and f"{noun} {name}" not in known_already]
         if names:
             missing.append(Missing(f"{noun}{'s' if len(names) > 1 else ''} {', '.join(names)}", why))
     return missing

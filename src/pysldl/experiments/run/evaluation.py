@@ -218,7 +218,7 @@ class _SharedTask:
         if embedding is not None:
             fixed.set_params(embedding=FrozenEstimator(embedding))
         known = [k for k in ks if k is not None]
-        if fixed.ranker is None and known and fixed.decoder.has_neighbor_path:
+        if fixed.ranker is None and fixed.reranker is None and known and fixed.decoder.has_neighbor_path:
             return self._rank_together(fixed, known)
         return self._rank_each(fixed, ks)
 

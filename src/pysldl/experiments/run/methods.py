@@ -175,7 +175,7 @@ _REGISTERED: dict[str, Method] = {}
 
 
 def _methods() -> dict[str, Method]:
-    """Every method by name: those of the library's registry, and anybody's own."""
+    """Every method by name: those of the library's registry, and those that users registered."""
     known = {
         spec.name: Method(spec.name, spec.title, spec, spec.kind == "reconstruction", spec.grid)
         for spec in METHODS.values()

@@ -123,7 +123,7 @@ def run_experiment(
         raise DataError(f"jobs must be at least 1, but is {jobs}.")
     chosen = _checked_folds(folds, protocol.n_folds)
     folder = RunFolder(out, protocol)
-    able, failures = _able(methods)
+    able, failures = _available(methods)
     settings = folder.new_settings(able, jobs, device)
     (run,) = settings["runs"]
     for other in merge:
@@ -152,7 +152,7 @@ def _checked_folds(folds: Sequence[int] | None, n_folds: int) -> tuple[int, ...]
     return chosen
 
 
-def _able(methods: Sequence[Method]) -> tuple[list[Method], list[Failure]]:
+def _available(methods: Sequence[Method]) -> tuple[list[Method], list[Failure]]:
     """The methods that can be made here; others may need a library that is not installed."""
     able, failures = [], []
     for method in methods:

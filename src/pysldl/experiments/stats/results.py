@@ -271,14 +271,10 @@ def read_published(path: Path) -> Published:
 
 def _read_ablation(path: Path) -> list[Summary]:
     """The ablation table, which says "case" for method and leaves out the metric."""
-    rows = []
-    for line, cells in csv_rows(path, ("dataset", "case", "mean", "std")):
-        try:
-            mean, std = float(cells["mean"]), float(cells["std"])
-        except ValueError as error:
-            raise DataError(f"{path}, line {line}: mean and std must be numbers ({error}).") from error
-        rows.append(Summary(ABLATION_METRIC, cells["dataset"], cells["case"], mean, std))
-    return rows
+    return [
+        _parse_summary(cells | {"metric": ABLATION_METRIC, "method": cells["case"]}, f"{path}, line {line}")
+        for line, cells in csv_rows(path, ("dataset", "case", "mean", "std"))
+    ]
 
 
 def agreements(published: Sequence[Summary], measured: Sequence[Summary], reference: str) -> list[Agreement]:

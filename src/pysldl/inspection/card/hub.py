@@ -110,10 +110,10 @@ def _intended_use(card: ModelCard, model: Any) -> str:
     what = "texts" if model.vectorizer_ is not None else "rows of features"
     labels = [_plain(str(name)) for name in model.label_names_[(-model.label_counts_).argsort(kind="stable")]]
     some = ", ".join(labels[:EXAMPLE_LABELS]) + (", ..." if len(labels) > EXAMPLE_LABELS else "")
-    told = f"Suggests labels for {what}, out of {card.data['labels']}, best first. Most frequent in training: {some}.\n"
+    text = f"Suggests labels for {what}, out of {card.data['labels']}, best first. Most frequent in training: {some}.\n"
     if getattr(model, "training_excerpts_", None) is not None:
-        told += "\nThe folder holds excerpts of the training texts.\n"
-    return told
+        text += "\nThe folder holds excerpts of the training texts.\n"
+    return text
 
 
 def _usage(card: ModelCard, model: Any) -> str:
@@ -134,10 +134,10 @@ def _usage(card: ModelCard, model: Any) -> str:
 def _quality(card: ModelCard) -> str:
     held = card.held_out
     assert held is not None
-    told = f"On {held.n_rows:,} {held.rows}.\n\n"
-    told += _table(("metric", "value"), [(name, f"{value:.4f}") for name, value in held.metrics.items()])
+    text = f"On {held.n_rows:,} {held.rows}.\n\n"
+    text += _table(("metric", "value"), [(name, f"{value:.4f}") for name, value in held.metrics.items()])
     error = held.calibration_error
-    return told if error is None else f"{told}\nMean calibration error of the probabilities: {error:.4f}.\n"
+    return text if error is None else f"{text}\nMean calibration error of the probabilities: {error:.4f}.\n"
 
 
 def _table(header: tuple[str, str], rows: list[tuple[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""What every request passes before it is answered: hosts, limits by client, counting, timing and the access log."""
+"""Middleware around the routes: allowed hosts, rates of clients, counters, times and the access log."""
 
 import asyncio
 import ipaddress
@@ -87,8 +87,8 @@ class ClientRates:
         return left >= 1
 
 
-class Gate:
-    """An ASGI application that refuses what no route has to see, and observes the rest."""
+class GuardMiddleware:
+    """An ASGI application that checks host, origin and rate of each request, and counts, times and logs it."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Gate:
 
 
 class _Body:
-    """The body of a request: how much of it was read, and whether all was."""
+    """The body of a request: how many bytes were read, and whether it is complete."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive
@@ -173,7 +173,7 @@ class _Body:
         return message
 
     async def skip(self, seconds: float) -> bool:
-        """Read what is left and throw it away; False where the client still sends, or waits to be asked for it."""
+        """Read and discard the rest; False where the client still sends, or waits for "100 Continue"."""
         if self._is_complete:
             return True
         if self._is_announced:
