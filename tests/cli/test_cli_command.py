@@ -147,9 +147,10 @@ def demonstration():
 def test_demo_beats_the_controls_that_learn_nothing(demonstration):
     metrics = demonstration["metrics"]
     assert list(metrics)[:4] == ["label prior", "raw-feature neighbors", "random codes", "identity codes"]
-    for name in ('make_sldl("paper")', 'make_sldl("blend")'):
+    for name in ('make_sldl("paper")', 'make_sldl("blend")', 'make_sldl("accurate")'):
         assert metrics[name]["P@1"] > metrics["label prior"]["P@1"] + 0.3
         assert metrics[name]["PSP@5"] > metrics["raw-feature neighbors"]["PSP@5"]
+    assert metrics['make_sldl("accurate")']["P@5"] > metrics['make_sldl("blend")']["P@5"]
 
 
 def test_demo_recovers_what_was_planted(demonstration):
