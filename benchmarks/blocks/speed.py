@@ -482,18 +482,16 @@ SERVED = {
 def reranker(found: Rows) -> str:
     """Metrics and processor seconds of `accurate` with and without a second ranking stage."""
     names = {
-        "accurate": "one stage, before",
-        "held out": "one stage, before, three thousand rows held out",
-        "trees": "two stages, before",
         "one stage": "`accurate`, `reranker=None`",
         "two stages": "`accurate`",
-        "directed": "two stages and P(label given other)",
-        "symmetric": "two stages and the cosine of both labels' rows",
-        "both": "two stages, P(label given other) and P(other given label)",
+        "no pairs": "trees without label pairs",
+        "directed": "trees, P(label given other)",
+        "symmetric": "trees, cosine of both labels' rows",
     }
     rows = [
         [
             str(row["data"]),
+            str(row["rows"]),
             names[row["variant"]],
             *(number(row[metric], 2) for metric in PEER_METRICS),
             *("–" if row[key] is None else number(row[key]) for key in ("fit_cpu_s", "predict_cpu_s")),
@@ -501,8 +499,8 @@ def reranker(found: Rows) -> str:
         ]
         for row in found.rows
     ]
-    header = ["data", "ranking", *PEER_METRICS, "fit CPU s", "predict CPU s", "held-out gain"]
-    return table(header, rows, left=2)
+    header = ["data", "judged on", "ranking", *PEER_METRICS, "fit CPU s", "predict CPU s", "held-out gain"]
+    return table(header, rows, left=3)
 
 
 @from_record("few_labels")

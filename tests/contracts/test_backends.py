@@ -28,6 +28,7 @@ from pysldl.backend.inverted_index import (
     top_terms,
 )
 from pysldl.backend.label_embedding import adam_update_rows, ranking_hinge, walk_step
+from pysldl.backend.label_pairs import count_pairs, pair_support
 from pysldl.backend.label_problems import held_out_pairs, label_problems
 from pysldl.backend.linear_algebra import advance, column_dots, sparse_times, turn
 from pysldl.backend.nearest import largest, pair_distances, pair_products
@@ -328,6 +329,15 @@ def test_boosted_trees(compiled):
         assert baseline == beginning and len(trees.roots) in (0, 5)
         for part, counterpart in zip(trees, same, strict=True):
             np.testing.assert_allclose(part, counterpart, rtol=1e-9)
+
+
+def test_support_of_candidates_for_each_other(only_numba, world):
+    rng = np.random.default_rng(14)
+    labels = rng.permuted(np.tile(np.arange(-3, 25, dtype=np.int32), (300, 1)), axis=1)[:, :9].clip(-1)
+    scores, counts = rng.random((300, 9)).astype(np.float32), np.bincount(world[1].indices, minlength=25)
+    plain, other = only_numba(lambda: pair_support(labels, scores, counts, count_pairs(world[1])))
+    assert (plain > 0).any() and not plain[labels < 0].any()
+    np.testing.assert_array_equal(plain, other, strict=True)
 
 
 def test_scores_of_candidates(against_numpy, world):

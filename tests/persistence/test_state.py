@@ -16,6 +16,7 @@ from pysldl.persistence.vectorizers import restore_vectorizer
 from pysldl.ranking import TreeReranker
 
 TREES = {
+    "pairs_": sparse.csr_array((3, 3), dtype=np.float32),
     "feature_": np.array([0, 0, 0]),
     "threshold_": np.array([0.5, 0.0, 0.0], dtype=np.float32),
     "left_": np.array([1, 1, 2]),
@@ -69,6 +70,7 @@ def test_whole_states_pass():
         (TreeReranker(), TREES | {"left_": np.array([1, 0, 2])}, {}, "lead back to where they came from"),
         (TreeReranker(), TREES | {"right_": np.array([2, 1, 3])}, {}, "'right_' of TreeReranker holds 3, but must be"),
         (TreeReranker(), TREES | {"feature_": np.array([0, 99, 0])}, {}, "ask for more than .* features"),
+        (TreeReranker(), TREES, {"labels": 4}, "'pairs_' of TreeReranker has 3 labels, but the model has 4"),
         (JointNeighborDecoder(), JOINT, {"features": 3, "latent": 2}, "JointNeighborDecoder have 4 columns"),
         (
             JointNeighborDecoder(),
@@ -94,6 +96,7 @@ def test_whole_states_pass():
         "circle",
         "node that is none",
         "feature that is none",
+        "pairs of other labels",
         "columns",
         "columns beside axes",
         "dense labels",

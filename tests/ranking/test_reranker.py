@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from pysldl import SLDLClassifier, load_model
+from pysldl.backend.label_pairs import count_pairs
 from pysldl.backend.trees import boosted_trees, sum_of_trees
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
@@ -15,9 +16,15 @@ from pysldl.metrics.ranking import hits_of
 from pysldl.persistence import load_predictor
 from pysldl.ranking import LinearRanker, TreeReranker
 from pysldl.ranking.candidates import Candidates
-from pysldl.ranking.reranker import FEATURES, candidate_features
+from pysldl.ranking.reranker import FEATURES, LabelRecord, candidate_features
 
 N_ROWS, WIDTH, N_LABELS = 600, 30, 40
+
+
+def fitted_to(reranker, candidates, Y, counts):
+    """Fit to rows that the first stage has not seen; so many others as ``counts`` says have one label each."""
+    others = sparse.csr_array(np.eye(N_LABELS)[np.repeat(np.arange(N_LABELS), counts)])
+    return reranker.fit(candidates, sparse.vstack([Y, others], format="csr"), np.arange(Y.shape[0]))
 
 
 def made_up(seed, *, useful=True):
@@ -39,7 +46,7 @@ def made_up(seed, *, useful=True):
 
 def test_learns_what_the_scores_do_not_know():
     candidates, Y, counts = made_up(0)
-    reranker = TreeReranker().fit(candidates, Y, counts, N_ROWS)
+    reranker = fitted_to(TreeReranker(), candidates, Y, counts)
     assert reranker.gain_ > 0.2 and len(reranker.roots_) == reranker.n_trees
     new, truth, _ = made_up(1)
     scores = reranker.scores(new, counts)
@@ -51,9 +58,34 @@ def test_learns_what_the_scores_do_not_know():
     assert np.isneginf(scores[new.labels < 0]).all()
 
 
+@pytest.mark.parametrize("looks", [True, False])
+def test_learns_that_labels_imply_each_other(looks):
+    """Of two candidates with like scores, the one is right that goes with the best: only the pairs can tell."""
+    rng = np.random.default_rng(3)
+    first = 2 * rng.integers(0, N_LABELS // 2, 2 * N_ROWS)  # an even label and the next one share their rows
+    other = (first + 2 + 2 * rng.integers(0, N_LABELS // 2 - 1, len(first))) % N_LABELS
+    Y = sparse.csr_array(np.eye(N_LABELS)[first] + np.eye(N_LABELS)[first + 1])
+    scores = np.column_stack([np.full(len(first), 0.9), rng.random((len(first), 2)) / 2]).astype(np.float32)
+    labels = np.column_stack([first, first + 1, other + 1]).astype(np.int32)
+    candidates, is_known = Candidates(labels, scores, np.zeros_like(scores), scores), np.arange(len(first)) < N_ROWS
+    reranker = TreeReranker(3, label_pairs=looks).fit(candidates.of_rows(is_known), Y, np.arange(N_ROWS))
+    new = reranker.scores(candidates.of_rows(~is_known), np.bincount(Y.indices))
+    assert (np.mean(new[:, 1] > new[:, 2]) > 0.95) == looks
+    assert reranker.pairs_.nnz == (N_LABELS // 2 if looks else 0)
+
+
+def test_further_rows_bring_further_pairs():
+    candidates, Y, counts = made_up(0)
+    reranker = fitted_to(TreeReranker(), candidates, Y, counts)
+    wider = sparse.csr_array(np.ones((3, N_LABELS + 2)))
+    updated = reranker.updated(wider)
+    assert (updated.pairs_.toarray() == 3 * np.triu(np.ones((N_LABELS + 2,) * 2), 1)).all()
+    assert reranker.pairs_.shape == (N_LABELS, N_LABELS) and updated.trees_.roots is reranker.trees_.roots
+
+
 def test_candidates_behind_stay_behind_in_their_order():
     candidates, Y, counts = made_up(0)
-    reranker = TreeReranker(5).fit(candidates, Y, counts, N_ROWS)
+    reranker = fitted_to(TreeReranker(5), candidates, Y, counts)
     scores = reranker.scores(candidates, counts)
     for row in range(3, 40):
         order = np.argsort(-candidates.scores[row], kind="stable")
@@ -68,13 +100,13 @@ def test_trees_that_rank_a_little_worse_in_cross_fitting_are_kept(n_rows, kept):
     rng = np.random.default_rng(2)
     Y = sparse.csr_array(np.where(rng.random((N_ROWS, 1)) < 0.8, rng.random(Y.shape) < 0.1, Y.toarray()) * 1.0)
     some = candidates.of_rows(np.arange(N_ROWS) < n_rows)
-    reranker = TreeReranker().fit(some, Y[:n_rows], counts, N_ROWS)
+    reranker = fitted_to(TreeReranker(), some, Y[:n_rows], counts)
     assert reranker.gain_ < 0 and (len(reranker.roots_) > 0) == kept
 
 
 def test_the_order_stays_where_cross_fitting_finds_no_gain():
     candidates, Y, counts = made_up(0, useful=False)
-    reranker = TreeReranker().fit(candidates, Y, counts, N_ROWS)
+    reranker = fitted_to(TreeReranker(), candidates, Y, counts)
     assert reranker.gain_ <= 0 and len(reranker.roots_) == 0
     assert reranker.scores(candidates, counts) is candidates.scores
     assert reranker.contributions(candidates, 0, counts) == {}
@@ -83,7 +115,8 @@ def test_the_order_stays_where_cross_fitting_finds_no_gain():
 def test_trees_are_those_of_scikit_learn_with_and_without_numba(monkeypatch):
     candidates, Y, counts = made_up(0)
     kept = candidates.best(10)[0]
-    X, is_true = candidate_features(kept, counts), hits_of(kept.labels, Y)
+    known = LabelRecord(counts, counts, count_pairs(Y))
+    X, is_true = candidate_features(kept, known), hits_of(kept.labels, Y)
     flat, truth = X.reshape(-1, X.shape[-1]), is_true.ravel()
     weights = 1.0 + np.arange(len(flat)) % 3
     settings = {"max_leaves": 6, "learning_rate": 0.1, "min_rows": 20}
@@ -102,7 +135,7 @@ def test_trees_are_those_of_scikit_learn_with_and_without_numba(monkeypatch):
 
 def test_contributions_add_up_to_the_logit():
     candidates, Y, counts = made_up(0)
-    reranker = TreeReranker().fit(candidates, Y, counts, N_ROWS)
+    reranker = fitted_to(TreeReranker(), candidates, Y, counts)
     row = candidates.of_rows(np.arange(N_ROWS) == 7)
     label = int(row.best(1)[0].labels[0, 0])
     parts = reranker.contributions(row, label, counts)
@@ -114,7 +147,7 @@ def test_contributions_add_up_to_the_logit():
 def test_few_rows_leave_the_order_as_it_is(n_rows):
     candidates, Y, counts = made_up(0, useful=False)
     some = candidates.of_rows(np.arange(N_ROWS) < n_rows)
-    reranker = TreeReranker().fit(some, Y[:n_rows], counts, N_ROWS)
+    reranker = fitted_to(TreeReranker(), some, Y[:n_rows], counts)
     assert (reranker.pop_cross_fitted_scores() == some.scores).all()
     assert (reranker.scores(some, counts) == some.scores).all()
 
@@ -124,14 +157,14 @@ def test_where_all_labels_have_as_many_rows_their_number_tells_nothing():
     candidates, Y, _ = made_up(0)
     at_hand = np.bincount(Y.indices, minlength=N_LABELS)
     assert at_hand.max() > 2 * at_hand.min()
-    reranker = TreeReranker().fit(candidates, Y, 400 - at_hand, N_ROWS)
+    reranker = fitted_to(TreeReranker(), candidates, Y, 400 - at_hand)
     splits = reranker.left_ != np.arange(len(reranker.left_))
     assert splits.any() and FEATURES.index("frequency of the label") not in reranker.feature_[splits]
 
 
 def test_what_the_trees_cannot_tell_apart_keeps_its_order():
     candidates, Y, counts = made_up(0)
-    reranker = TreeReranker(WIDTH, n_trees=1, max_leaves=2).fit(candidates, Y, counts, N_ROWS)
+    reranker = fitted_to(TreeReranker(WIDTH, n_trees=1, max_leaves=2), candidates, Y, counts)
     assert len(reranker.roots_) == 1
     scores = reranker.scores(candidates, counts)
     final = np.take_along_axis(scores, candidates.best(WIDTH)[1], axis=1)[3:]
@@ -143,7 +176,7 @@ def test_what_the_trees_cannot_tell_apart_keeps_its_order():
 
 def test_a_row_without_candidates_has_none_afterwards():
     candidates, Y, counts = made_up(0)
-    reranker = TreeReranker(5).fit(candidates, Y, counts, N_ROWS)
+    reranker = fitted_to(TreeReranker(5), candidates, Y, counts)
     nothing = Candidates(
         np.full((1, WIDTH), -1, np.int32),
         np.full((1, WIDTH), -np.inf, np.float32),
@@ -159,7 +192,7 @@ def test_a_row_without_candidates_has_none_afterwards():
 def test_bad_parameters_are_named(name, value):
     candidates, Y, counts = made_up(0)
     with pytest.raises(DataError, match=f"'{name}' parameter of TreeReranker"):
-        TreeReranker(**{name: value}).fit(candidates, Y, counts, N_ROWS)
+        fitted_to(TreeReranker(**{name: value}), candidates, Y, counts)
 
 
 @pytest.fixture(scope="module")

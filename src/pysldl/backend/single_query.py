@@ -81,6 +81,7 @@ class RankedStages(NamedTuple):
     Y: sparse.csr_array
     centroids: sparse.csr_array
     W: sparse.csr_array
+    pairs: sparse.csr_array
     frequent: NDArray[np.int32]
     bias: NDArray[np.float32]
     counts: NDArray[np.integer]
@@ -99,7 +100,7 @@ def rank_rows(X: sparse.csr_array, stages: RankedStages) -> tuple[NDArray[np.int
     width = stages.n_candidates + stages.n_centroids + len(stages.frequent)
     labels = np.full((X.shape[0], width), -1, dtype=np.int32)
     scores = np.empty((X.shape[0], width), dtype=np.float32)
-    numbers, matrices, (frequent, bias, counts, trees) = stages[:11], stages[11:15], stages[15:]
+    numbers, matrices, (frequent, bias, counts, trees) = stages[:11], stages[11:16], stages[16:]
     loops.rank_rows(
         *_rows_of(X),
         *numbers,

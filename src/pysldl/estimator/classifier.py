@@ -204,13 +204,13 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             if self.ranker_ is not None:
                 with self._stage("ranker"):
                     self._fit_ranker(X, codes, Z, Y, rng, workspace, ranking_rows, held_candidates)
-                    scores = self._fit_reranker(self.ranker_.held_candidates_, Y[self.ranker_.held_rows_])
+                    scores = self._fit_reranker(self.ranker_.held_candidates_, Y, self.ranker_.held_rows_)
                 if calibrates:
                     self.calibration_ = ScoreCalibration().fit(scores, Y[self.ranker_.held_rows_])
                 self.ranker_.forget_held_rows()
             elif held_candidates is not None:
                 with self._stage("reranker"):
-                    scores = self._fit_reranker(Candidates(*held_candidates), Y[ranking_rows])
+                    scores = self._fit_reranker(Candidates(*held_candidates), Y, ranking_rows)
                 if calibrates:
                     self.calibration_ = ScoreCalibration().fit(scores, Y[ranking_rows])
             elif calibrates:
@@ -366,12 +366,11 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
             labels[held], votes[held] = held_candidates
         self.ranker_.fit(_in_single_precision(X, workspace), Y, labels, votes, rng, held, late)
 
-    def _fit_reranker(self, candidates: Candidates, Y_held: sparse.csr_array) -> sparse.csr_array:
+    def _fit_reranker(self, candidates: Candidates, Y: sparse.csr_array, held: NDArray[np.integer]) -> sparse.csr_array:
         """Train the reranker on rows that were held out; returns their final scores, (n_held, n_labels)."""
         if self.reranker_ is None:
             return self._as_sparse(candidates.labels, candidates.scores)
-        others = self.label_counts_ - np.bincount(Y_held.indices, minlength=Y_held.shape[1])
-        self.reranker_.fit(candidates, Y_held, others, self.n_samples_)
+        self.reranker_.fit(candidates, Y, held)
         return self._as_sparse(candidates.labels, self.reranker_.pop_cross_fitted_scores())
 
     def _calibrated(self, X: Any, Z: Any, Y: sparse.csr_array, order: NDArray[np.integer]) -> ScoreCalibration:

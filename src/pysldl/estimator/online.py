@@ -157,7 +157,9 @@ class OnlineLearning(StagedPredictor, BaseLabelClassifier):
             # An index beside vectors holds a part of the columns only.
             postings = None if self.n_dense_ else getattr(decoder, "postings_", None)
             ranker = extend_ranker(ranker, sparse.csr_array(X, dtype=np.float32), Y, new, postings)
-        self.embedding_, self.mapping_, self.decoder_, self.ranker_ = embedding, mapping, decoder, ranker
+        reranker = None if self.reranker_ is None else self.reranker_.updated(Y)
+        self.embedding_, self.mapping_, self.decoder_ = embedding, mapping, decoder
+        self.ranker_, self.reranker_ = ranker, reranker
         self.label_names_, self.label_counts_, self.n_samples_ = names, counts, Y.shape[0]
         self._identify_new_labels()
         self._keep_rows(X, Y)

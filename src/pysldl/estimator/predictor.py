@@ -703,6 +703,7 @@ class StagedPredictor(LabelPredictor):
             decoder.Y_,
             centroids.postings_,
             ranker.W_,
+            ranker.W_ if reranker is None else reranker.pairs_,
             ranker.frequent_,
             ranker.bias_,
             self.label_counts_,

@@ -440,6 +440,7 @@ TABLE: dict[str, dict[str, Any]] = {
         "label_terms": Number(1, MOST_ITEMS, whole=True),
     },
     "TreeReranker": {
+        "pairs_": Matrix(("labels", "labels")),
         "feature_": _a("nodes", dtypes=_INDEX, low=0),
         "threshold_": _a("nodes", finite=False),
         "left_": _a("nodes", dtypes=_INDEX, low=0, below="nodes"),

@@ -1,7 +1,8 @@
 """A second ranking stage: boosted trees rescore the best candidates of a row."""
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, ClassVar, Self
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,8 @@ from scipy import sparse
 
 from pysldl._utils.constraints import Count, Positive, Weight, whole
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
+from pysldl.backend.dispatch import as_int32_indices
+from pysldl.backend.label_pairs import count_pairs, pair_support
 from pysldl.backend.trees import NO_TREES, TIE, Examples, Trees, boosted_forests, sum_of_trees
 from pysldl.decoding.voting import clearly_better
 from pysldl.metrics import inverse_propensity_from_counts
@@ -27,6 +30,8 @@ FEATURES = (
     "second score of the row",
     "sum of the row's scores",
     "best vote of the row",
+    "implied by the other candidates",
+    "implies the other candidates",
 )
 """What the trees see of a candidate, in the order of their columns."""
 
@@ -40,14 +45,22 @@ ERRORS_ALLOWED, FEW_ROWS, ERRORS_ASKED = 2.0, 200, 1.0
 EQUALLY_MANY = 0.1  # of the labels
 
 
+class LabelRecord(NamedTuple):
+    """What training rows tell of labels: how frequent trees may take them for, their rows, and those of pairs."""
+
+    frequency: NDArray[np.integer]
+    counts: NDArray[np.integer]
+    pairs: sparse.csr_array
+
+
 @dataclass(eq=False, repr=False)
 class TreeReranker(LightEstimator):
     """Gradient-boosted trees that rescore the best candidates of every row.
 
     Linear classifiers, or a linear read-out, and votes look at one label at a time. The trees see how a candidate
-    stands among the others of its row: its rank, how far it is behind the best, and how frequent its label is. They
-    learn from rows that were held out from the first stage, and are used unless they rank those rows clearly worse in
-    cross-fitting.
+    stands among the others of its row: its rank, how far it is behind the best, how frequent its label is, and how much
+    the others imply it and it implies the others, by the training rows that both labels share. They learn from rows
+    that were held out from the first stage, and are used unless they rank those rows clearly worse in cross-fitting.
 
     Parameters
     ----------
@@ -64,6 +77,9 @@ class TreeReranker(LightEstimator):
         pushed back.
     held_out : int
         Rows to hold out from the classifiers, at most a fifth of all.
+    label_pairs : bool
+        Whether the trees see how much the candidates of a row imply each other; the model then keeps for every two
+        labels how many training rows have both, where several have.
 
     Attributes
     ----------
@@ -71,6 +87,8 @@ class TreeReranker(LightEstimator):
         Without roots where the order of the first stage was clearly better.
     baseline_ : float
         What the sum of the trees begins with.
+    pairs_ : csr_array of shape (n_labels, n_labels), float32
+        Training rows that have both of two labels, above the diagonal; without entries where the trees do not ask.
     gain_ : float
         By how much nDCG@5 of the held-out rows rises in cross-fitting.
 
@@ -89,25 +107,26 @@ class TreeReranker(LightEstimator):
     learning_rate: Positive = 0.2
     propensity_power: Weight = 0.3
     held_out: Count = 3000
+    label_pairs: bool = True
 
-    _saved_state = ("roots_", "feature_", "threshold_", "left_", "right_", "value_", "depth_", "baseline_", "gain_")
+    _saved_state = (
+        *("roots_", "feature_", "threshold_", "left_", "right_", "value_", "depth_", "baseline_"),
+        *("pairs_", "gain_"),
+    )
+    pairs_: sparse.csr_array = field(init=False)
 
     feature_names: ClassVar[tuple[str, ...]] = FEATURES
 
-    def fit(
-        self, candidates: Candidates, Y: sparse.csr_array, label_counts: NDArray[np.integer], n_samples: int
-    ) -> Self:
-        """Learn from candidates of rows that the first ranking stage has not seen.
+    def fit(self, candidates: Candidates, Y: sparse.csr_array, rows: NDArray[np.integer]) -> Self:
+        """Learn from candidates of training rows that the first ranking stage has not seen.
 
         Parameters
         ----------
         candidates : Candidates
-        Y : csr_array of shape (n_rows, n_labels)
-            The true labels of those rows.
-        label_counts : ndarray of shape (n_labels,)
-            Rows of each label that the first stage has seen, without those at hand.
-        n_samples : int
-            Training rows in all, for the propensities.
+        Y : csr_array of shape (n_samples, n_labels)
+            The labels of all training rows.
+        rows : ndarray of int
+            The rows of ``Y`` that the candidates belong to.
 
         Notes
         -----
@@ -119,13 +138,15 @@ class TreeReranker(LightEstimator):
         :meth:`pop_cross_fitted_scores` is called.
         """
         validate_parameters(self)
+        Y_held, n_samples = Y[rows], Y.shape[0]
+        all_counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        counts = all_counts - np.bincount(Y_held.indices, minlength=Y.shape[1])
+        seen = np.full_like(counts, n_samples) if _equally_many(all_counts) else counts
+        known = LabelRecord(seen, counts, count_pairs(Y, rows) if self.label_pairs else _no_pairs(Y.shape[1]))
         kept, _ = candidates.best(self.n_candidates)
-        seen = label_counts
-        if _equally_many(label_counts + np.bincount(Y.indices, minlength=Y.shape[1])):
-            seen = np.full_like(label_counts, n_samples)
-        X = self.features(kept, seen)
-        is_true = hits_of(kept.labels, Y)
-        of_label = inverse_propensity_from_counts(label_counts, n_samples) ** self.propensity_power
+        X = self.features(kept, known)
+        is_true = hits_of(kept.labels, Y_held)
+        of_label = inverse_propensity_from_counts(counts, n_samples) ** self.propensity_power
         weights = np.where(is_true, of_label[kept.labels], 1.0)
         usable = kept.labels >= 0
         n_folds = FOLDS_OF_MANY if len(X) >= MANY_ROWS else FOLDS_OF_FEW
@@ -141,18 +162,25 @@ class TreeReranker(LightEstimator):
         crossed = np.full(candidates.scores.shape, -np.inf, dtype=np.float32)
         for number, trees in enumerate(of_others):
             self._set_trees(*trees)
-            crossed[fold == number] = self.scores(candidates.of_rows(fold == number), seen)
-        before, after = (_row_ndcg(candidates.labels, scores, Y) for scores in (candidates.scores, crossed))
+            crossed[fold == number] = self._scores_by(candidates.of_rows(fold == number), known)
+        before, after = (_row_ndcg(candidates.labels, scores, Y_held) for scores in (candidates.scores, crossed))
         self.gain_ = float((after - before).mean())
         # The trees of all rows know more than those of a part of them, which are judged here.
         helps = clearly_better(after, before, -ERRORS_ALLOWED if len(X) >= FEW_ROWS else ERRORS_ASKED)
         self._set_trees(*(of_all if helps else (NO_TREES, 0.0)))
+        self.pairs_ = self.updated(Y).pairs_
         self._held_scores = crossed if helps else candidates.scores
         return self
 
-    def features(self, candidates: Candidates, label_counts: NDArray[np.integer]) -> NDArray[np.float32]:
+    def updated(self, Y: sparse.csr_array) -> Self:
+        """Return the same trees with the label pairs of other training rows, which may have further labels."""
+        other = copy(self)
+        other.pairs_ = count_pairs(Y) if self.label_pairs and len(self.roots_) else _no_pairs(Y.shape[1])
+        return other
+
+    def features(self, candidates: Candidates, known: LabelRecord) -> NDArray[np.float32]:
         """Features of candidates, best first, as the trees take them, of shape (n_rows, n_candidates, n_features)."""
-        return candidate_features(candidates, label_counts)
+        return candidate_features(candidates, known)
 
     def pop_cross_fitted_scores(self) -> NDArray[np.float32]:
         """Final scores of the candidates given to :meth:`fit`, cross-fitted; they can be asked for once."""
@@ -162,10 +190,13 @@ class TreeReranker(LightEstimator):
 
     def scores(self, candidates: Candidates, label_counts: NDArray[np.integer]) -> NDArray[np.float32]:
         """Final scores of all candidates, in [0, 1]; ``label_counts`` are the training rows of each label."""
+        return self._scores_by(candidates, LabelRecord(label_counts, label_counts, self.pairs_))
+
+    def _scores_by(self, candidates: Candidates, known: LabelRecord) -> NDArray[np.float32]:
         if len(self.roots_) == 0:
             return candidates.scores
         kept, places = candidates.best(self.n_candidates)
-        X = self.features(kept, label_counts)
+        X = self.features(kept, known)
         total = self.baseline_ + sum_of_trees(X, self.trees_)
         # Candidates in the same leaves of all trees keep their order.
         probability = (1.0 - TIE * np.arange(total.shape[1])) / (1.0 + np.exp(-total))
@@ -207,7 +238,7 @@ class TreeReranker(LightEstimator):
         places = np.flatnonzero(kept.labels[0] == label)
         if len(self.roots_) == 0 or len(places) == 0:
             return {}
-        x = self.features(kept, label_counts)[0, places[0]]
+        x = self.features(kept, LabelRecord(label_counts, label_counts, self.pairs_))[0, places[0]]
         parts = dict.fromkeys(("baseline", *self.feature_names), 0.0)
         parts["baseline"] = self.baseline_
         for node in self.roots_:
@@ -219,13 +250,17 @@ class TreeReranker(LightEstimator):
         return parts
 
 
+def _no_pairs(n_labels: int) -> sparse.csr_array:
+    return as_int32_indices(sparse.csr_array((n_labels, n_labels), dtype=np.float32))
+
+
 def _equally_many(label_counts: NDArray[np.integer]) -> bool:
     """Whether more than a tenth of the labels have at least half the rows of the most frequent one."""
     counts = label_counts[label_counts > 0]
     return bool(np.mean(2 * counts >= counts.max(initial=1)) > EQUALLY_MANY) if counts.size else False
 
 
-def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]) -> NDArray[np.float32]:
+def candidate_features(candidates: Candidates, known: LabelRecord) -> NDArray[np.float32]:
     """Features of candidates, best first, as the trees take them, of shape (n_rows, n_candidates, n_features)."""
     labels, votes = candidates.labels, candidates.votes
     linear = np.where(labels >= 0, candidates.linear, LOWEST)
@@ -235,11 +270,12 @@ def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]
     second = scores[:, 1:2] if scores.shape[1] > 1 else np.zeros_like(best)
     # Summed one by one: NumPy's own order of a sum depends on the processor.
     total = np.cumsum(scores, axis=1, dtype=np.float64)[:, -1:]
+    support = pair_support(labels, scores, known.counts, known.pairs)
     columns = (
         linear,
         votes,
         votes / np.maximum(best_vote, 1e-30),
-        label_counts[labels],
+        known.frequency[labels],
         np.arange(labels.shape[1]),
         scores,
         scores / np.maximum(best, 1e-30),
@@ -247,6 +283,8 @@ def candidate_features(candidates: Candidates, label_counts: NDArray[np.integer]
         second,
         total,
         best_vote,
+        support[..., 0],
+        support[..., 1],
     )
     X = np.empty((*labels.shape, len(columns)), dtype=np.float32)
     for at, column in enumerate(columns):

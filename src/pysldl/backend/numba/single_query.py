@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from pysldl.backend.numba.heap import pop_sorted, push
+from pysldl.backend.numba.label_pairs import support_of_row
 from pysldl.backend.numba.trees import add_trees
 from pysldl.backend.trees import TIE
 
@@ -132,8 +133,8 @@ def _span(indptr, row):
 @njit(cache=True, nogil=True)
 def rank_rows(
     xp, xi, xd, n_terms, max_postings, n_neighbors, temperature, n_candidates, centroid_terms, centroid_postings,
-    n_centroids, vote_power, n_rescored, baseline, pp, pi, pd, yp, yi, yd, cp, ci, cd, wp, wi, wd, frequent, bias,
-    counts, roots, feature, threshold, left, right, value, row_total, row_met, label_total, label_met, x,
+    n_centroids, vote_power, n_rescored, baseline, pp, pi, pd, yp, yi, yd, cp, ci, cd, wp, wi, wd, qp, qi, qd, frequent,
+    bias, counts, roots, feature, threshold, left, right, value, row_total, row_met, label_total, label_met, x,
     labels, scores,
 ):  # fmt: skip
     """Search, votes, candidates, linear scores and trees, one row after the other, as the stages themselves do."""
@@ -159,7 +160,7 @@ def rank_rows(
         _mix(linear, votes, vote_power, scores[row])
         if len(roots) > 0:
             _rescore(
-                offered, linear, votes, scores[row], counts, n_rescored, baseline,
+                offered, linear, votes, scores[row], counts, qp, qi, qd, n_rescored, baseline,
                 roots, feature, threshold, left, right, value,
             )  # fmt: skip
 
@@ -209,8 +210,9 @@ def _mix(linear, votes, vote_power, scores):
 
 @njit(cache=True, nogil=True)
 def _rescore(
-    labels, linear, votes, scores, counts, n_rescored, baseline, roots, feature, threshold, left, right, value
-):
+    labels, linear, votes, scores, counts, qp, qi, qd, n_rescored, baseline, roots, feature, threshold, left, right,
+    value,
+):  # fmt: skip
     """Put the scores of the second ranking stage in place of the first, see :mod:`pysldl.ranking.reranker`."""
     n_best, tiny = min(n_rescored, len(labels)), np.float32(1e-30)
     heap_score, heap_place = np.empty(n_best, np.float32), np.empty(n_best, np.int32)
@@ -219,13 +221,15 @@ def _rescore(
         size = push(heap_score, heap_place, size, scores[at], np.int32(at))
     kept, places = np.empty(n_best, np.float32), np.empty(n_best, np.int32)
     pop_sorted(heap_score, heap_place, size, kept, places)
+    own, support = labels[places], np.empty((n_best, 2), np.float32)
     best_vote, total = np.float32(0.0), 0.0
     for slot in range(n_best):
         best_vote = max(best_vote, votes[places[slot]])
         if labels[places[slot]] < 0:
             kept[slot] = 0.0
         total += np.float64(kept[slot])
-    x = np.empty(11, np.float32)
+    support_of_row(own, kept, counts, qp, qi, qd, support)
+    x = np.empty(13, np.float32)
     x[7], x[8], x[9], x[10] = kept[0], kept[1] if n_best > 1 else np.float32(0.0), total, best_vote
     rescored, lowest, last = np.full(n_best, -np.inf, np.float32), 1.0, np.float32(1.0)
     for slot in range(n_best):
@@ -234,6 +238,7 @@ def _rescore(
             continue
         x[0], x[1], x[2] = linear[place], votes[place], votes[place] / max(best_vote, tiny)
         x[3], x[4], x[5], x[6] = counts[labels[place]], slot, kept[slot], kept[slot] / max(kept[0], tiny)
+        x[11], x[12] = support[slot]
         logit = 0.0
         for root in roots:
             node = root

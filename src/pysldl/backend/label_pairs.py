@@ -1,0 +1,86 @@
+"""How many rows two labels share, and what that says about the candidates of a row."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pysldl.backend.dispatch import as_int32_indices, primitive
+
+FEWEST_SHARED = 2  # rows: pairs of one row are most of all pairs, and say least
+MOST_LABELS = 100  # of a row whose pairs are counted: of so many labels hardly one speaks for another
+PRODUCTS_AT_ONCE = 1 << 22
+LOOKED_UP_AT_ONCE = 1 << 18
+# Rows that have one of two labels alone, beside those that are counted: few rows prove little.
+SMOOTHING = 5.0
+
+
+def count_pairs(Y: sparse.csr_array, left_out: NDArray[np.integer] | None = None) -> sparse.csr_array:
+    """Rows that have both of two labels, (n_labels, n_labels), float32, above the diagonal; ``left_out`` do not count.
+
+    Pairs that only one row has are left out, and so are the pairs of rows with more than a hundred labels.
+    """
+    lengths = np.diff(Y.indptr)
+    counts = (lengths > 1) & (lengths <= MOST_LABELS)
+    if left_out is not None:
+        counts[left_out] = False
+    rows = sparse.csr_array(Y[np.flatnonzero(counts)], dtype=np.float32)
+    rows.data = np.ones(rows.nnz, dtype=np.float32)
+    by_label = sparse.csr_array(rows.T)
+    done = np.concatenate([[0], np.cumsum(by_label @ np.diff(rows.indptr).astype(np.float32), dtype=np.float64)])
+    starts = np.unique(np.searchsorted(done, np.arange(0.0, max(done[-1], 1.0), PRODUCTS_AT_ONCE)))
+    parts = [
+        _common_pairs(by_label, rows, start, stop)
+        for start, stop in zip(starts, np.append(starts[1:], Y.shape[1]), strict=True)
+    ]
+    pairs = sparse.csr_array(sparse.vstack(parts, format="csr"), dtype=np.float32)
+    pairs.sort_indices()
+    return as_int32_indices(pairs)
+
+
+def _common_pairs(by_label: sparse.csr_array, rows: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
+    """The pairs of some neighboring labels and later ones that enough rows share."""
+    shared = sparse.coo_array(by_label[start:stop] @ rows)
+    is_common = (shared.col > shared.row + start) & (shared.data >= FEWEST_SHARED)
+    places = shared.row[is_common], shared.col[is_common]
+    return sparse.csr_array((shared.data[is_common], places), shape=shared.shape)
+
+
+@primitive(numba=True, single_row="numpy")
+def pair_support(
+    labels: NDArray[np.int32], scores: NDArray[np.float32], counts: NDArray[np.integer], pairs: sparse.csr_array
+) -> NDArray[np.float32]:
+    """How much the candidates of a row speak for each other, (n_rows, n_candidates, 2).
+
+    First the sum, over the other candidates, of their score times the share of their training rows that has this
+    label, too: how much they imply it. Then the sum of their score times the share of this label's rows that has
+    theirs: how much it implies them.
+
+    Parameters
+    ----------
+    labels, scores : ndarrays of shape (n_rows, n_candidates)
+        Candidates, -1 for none.
+    counts : ndarray of shape (n_labels,)
+        Training rows of each label.
+    pairs : csr_array of shape (n_labels, n_labels)
+        See :func:`count_pairs`.
+    """
+    support = np.empty((*labels.shape, 2), dtype=np.float32)
+    keys = np.repeat(np.arange(pairs.shape[0], dtype=np.int64), np.diff(pairs.indptr)) * pairs.shape[1] + pairs.indices
+    values = np.append(pairs.data, np.float32(0))
+    at_once = max(1, LOOKED_UP_AT_ONCE // max(labels.shape[1] ** 2, 1))
+    for start in range(0, len(labels), at_once):
+        part = slice(start, start + at_once)
+        is_label = labels[part] >= 0
+        own = np.where(is_label, labels[part], 0).astype(np.int64)
+        mine, other = own[:, :, None], own[:, None, :]
+        wanted = np.minimum(mine, other) * pairs.shape[1] + np.maximum(mine, other)
+        places = np.searchsorted(keys, wanted)
+        is_pair = np.append(keys, -1)[places] == wanted
+        is_pair &= is_label[:, :, None] & is_label[:, None, :]
+        shared = np.where(is_pair, values[places], np.float32(0)).astype(np.float64)
+        rows = counts[own] + SMOOTHING
+        weights = np.where(is_label, scores[part], 0).astype(np.float64)[:, None, :]
+        for side, of in enumerate((rows[:, None, :], rows[:, :, None])):
+            # Summed one by one: NumPy's own order of a sum depends on the processor.
+            support[part, :, side] = np.cumsum(weights * (shared / of), axis=2)[:, :, -1]
+    return support
