@@ -65,13 +65,15 @@ def pair_support(
         See :func:`count_pairs`.
     """
     support = np.empty((*labels.shape, 2), dtype=np.float32)
-    keys = np.repeat(np.arange(pairs.shape[0], dtype=np.int64), np.diff(pairs.indptr)) * pairs.shape[1] + pairs.indices
-    values = np.append(pairs.data, np.float32(0))
     at_once = max(1, LOOKED_UP_AT_ONCE // max(labels.shape[1] ** 2, 1))
     for start in range(0, len(labels), at_once):
         part = slice(start, start + at_once)
         is_label = labels[part] >= 0
         own = np.where(is_label, labels[part], 0).astype(np.int64)
+        asked = np.unique(own)
+        known = pairs[asked]
+        keys = np.repeat(asked, np.diff(known.indptr)) * pairs.shape[1] + known.indices
+        values = np.append(known.data, np.float32(0))
         mine, other = own[:, :, None], own[:, None, :]
         wanted = np.minimum(mine, other) * pairs.shape[1] + np.maximum(mine, other)
         places = np.searchsorted(keys, wanted)

@@ -418,11 +418,16 @@ def principal_axes(vectors: NDArray[np.floating], n_axes: int) -> NDArray[np.flo
     width = vectors.shape[1]
     if width <= n_axes:
         return None
-    sample = vectors[:: -(-len(vectors) // SAMPLE)].astype(np.float64)
+    sample = evenly_spread(vectors).astype(np.float64)
     axes = np.random.RandomState(0).standard_normal((width, n_axes))
     for _ in range(ROUNDS):
         axes = np.linalg.qr(matmul(sample.T, matmul(sample, axes)))[0]
     return axes.astype(np.float32)
+
+
+def evenly_spread(rows: Any) -> Any:
+    """Up to 4,096 rows of a matrix, at equal distances."""
+    return rows[:: max(1, -(-len(rows) // SAMPLE))]
 
 
 def times_axes(vectors: NDArray[np.floating], axes: NDArray[np.float32]) -> NDArray[np.float32]:

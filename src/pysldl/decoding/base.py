@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
+from pysldl.backend.linear_algebra import times_axes
 from pysldl.backend.topk import top_k_or_zero
 from pysldl.exceptions import SLDLWarning
 
@@ -18,10 +19,35 @@ TUNING_ROWS = 1000  # at most so many training rows choose the parameters that a
 
 
 @dataclass(frozen=True)
+class UnformedCodes:
+    """Latent codes (n_rows, n_components) of rows that are not formed: products with them take the way of the features.
+
+    Where labels are their own codes, a code is as long as there are labels, and a row has far fewer features.
+    """
+
+    mapping: Any
+    features: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and components."""
+        return self.features.shape[0], self.mapping.coef_.shape[1]
+
+    def __getitem__(self, rows: Any) -> "UnformedCodes":
+        return UnformedCodes(self.mapping, self.features[rows])
+
+    def __len__(self) -> int:
+        return int(self.features.shape[0])
+
+
+Codes = NDArray[np.float32] | UnformedCodes
+
+
+@dataclass(frozen=True)
 class CodedRows:
     """Latent codes (n_rows, n_components) and features (n_rows, n_features) of the same rows."""
 
-    codes: NDArray[np.float32]
+    codes: Codes
     features: Any
 
     def __getitem__(self, rows: Any) -> "CodedRows":
@@ -31,10 +57,26 @@ class CodedRows:
         return len(self.codes)
 
 
-def codes_of(Z: Any) -> NDArray[np.float32]:
+def codes_of(Z: Any) -> Codes:
     """The codes of rows that may have features beside them."""
-    codes: NDArray[np.float32] = Z.codes if isinstance(Z, CodedRows) else Z
+    codes: Codes = Z.codes if isinstance(Z, CodedRows) else Z
     return codes
+
+
+def formed(codes: Codes) -> NDArray[np.float32]:
+    """Codes as an array."""
+    if not isinstance(codes, UnformedCodes):
+        return codes
+    made: NDArray[np.float32] = codes.mapping.predict(codes.features)
+    return made
+
+
+def codes_times(codes: Codes, B: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``codes @ B``, summed in double precision and rounded once: labels of the same rows get the same score."""
+    if isinstance(codes, UnformedCodes):
+        product: NDArray[np.float32] = codes.mapping.predict_times(codes.features, B)
+        return product
+    return times_axes(codes, B)
 
 
 @dataclass(frozen=True)
@@ -90,6 +132,7 @@ class Decoder(LightEstimator):
     input_kind: Literal["codes", "features", "both"] = "codes"
     scores_are_sparse: bool = False
     has_readout: bool = False
+    takes_unformed_codes: bool = False
     has_parts: bool = False  # of a score, which a reranker may weigh anew: score_parts and loo_score_parts
 
     @property

@@ -11,7 +11,7 @@ from scipy import sparse
 from pysldl._utils.constraints import Weight, has_methods
 from pysldl._utils.light_estimator import clone, validate_parameters
 from pysldl.backend.nearest import largest
-from pysldl.decoding.base import TUNING_ROWS, Decoder, LatentEvidence, NeighborVote, ScoreParts, codes_of
+from pysldl.decoding.base import TUNING_ROWS, Decoder, LatentEvidence, NeighborVote, ScoreParts, codes_of, formed
 from pysldl.decoding.joint import JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
@@ -62,6 +62,11 @@ class BlendDecoder(Decoder):
     def input_kind(self) -> Literal["codes", "features", "both"]:  # type: ignore[override]
         """What its neighbors are compared by; the read-out takes the codes of that."""
         return "codes" if self.neighbors is None else self.neighbors.input_kind
+
+    @property
+    def takes_unformed_codes(self) -> bool:  # type: ignore[override]
+        """Whether its neighbors, too, only ask for products with codes."""
+        return isinstance(self.neighbors, JointNeighborDecoder) and self.neighbors.n_axes is not None
 
     @property
     def needs_tuning(self) -> bool:
@@ -155,7 +160,7 @@ class BlendDecoder(Decoder):
         return readout() if self.weight_ == 1 else mixed_scores(votes(), readout(), self.weight_)
 
     def evidence(self, z: Any, label: int) -> LatentEvidence:
-        code = codes_of(z)[0] if self.input_kind == "both" else z
+        code = formed(codes_of(z))[0] if self.input_kind == "both" else z
         votes, readout = self.neighbors_.evidence(z, label), self.readout_.evidence(code, label)
         share = 1.0 - self.weight_
         return LatentEvidence(

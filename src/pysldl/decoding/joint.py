@@ -12,11 +12,19 @@ from scipy import sparse
 from pysldl._utils.constraints import Count, Positive, Weight
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.dispatch import as_int32_indices, warn_no_numba
-from pysldl.backend.linear_algebra import dense_rows, l2_normalize, principal_axes, times_axes, unit_vectors
+from pysldl.backend.linear_algebra import dense_rows, evenly_spread, l2_normalize, principal_axes, unit_vectors
 from pysldl.backend.nearest import largest, pair_products
 from pysldl.backend.topk import drop_duplicates
 from pysldl.backend.voting import vote_top, vote_weights
-from pysldl.decoding.base import TUNING_ROWS, CodedRows, LatentEvidence, clip_n_neighbors, label_prior
+from pysldl.decoding.base import (
+    TUNING_ROWS,
+    CodedRows,
+    LatentEvidence,
+    clip_n_neighbors,
+    codes_times,
+    formed,
+    label_prior,
+)
 from pysldl.decoding.voting import EQUAL, Found, SimilarityDecoder, best_option, mask_unmatched, quality, vote_shares
 from pysldl.neighbors.exact import coarse, index_of, nearest_coarse
 from pysldl.neighbors.inverted_index import InvertedIndex
@@ -103,7 +111,7 @@ class JointNeighborDecoder(SimilarityDecoder):
         self.temperature_ = float(self._given("temperature", TEMPERATURES[0]))
         self.Y_, self.prior_ = Y, label_prior(Y)
         self._features = None
-        self.axes_ = None if self.n_axes is None else principal_axes(Z.codes, self.n_axes)
+        self.axes_ = None if self.n_axes is None else principal_axes(formed(evenly_spread(Z.codes)), self.n_axes)
         is_exact = _are_dense(Z.features) and (self.search == "both" or not sparse.issparse(Z.features))
         vectors = self._joined(Z) if is_exact else self._unit_codes(Z)
         self.vectors_ = vectors if self.n_axes is None else coarse(vectors)
@@ -188,7 +196,7 @@ class JointNeighborDecoder(SimilarityDecoder):
         score, votes, neighbors, share = self._votes_for(z, label)
         # The mean similarity to the voters is linear in both parts, once their lengths are fixed.
         pull = share @ self.vectors_[neighbors]
-        codes = z.codes if self.axes_ is None else times_axes(z.codes, self.axes_)
+        codes = self._coordinates(z)
         of_codes, of_features = self.weight_ * pull[: codes.shape[1]], (1 - self.weight_) * pull[codes.shape[1] :]
         if self.axes_ is not None:
             of_codes = self.axes_ @ of_codes
@@ -228,7 +236,11 @@ class JointNeighborDecoder(SimilarityDecoder):
 
     def _unit_codes(self, Z: CodedRows) -> NDArray[np.float32]:
         """Codes, by the axes where there are some, of length 1."""
-        return unit_vectors(Z.codes if self.axes_ is None else times_axes(Z.codes, self.axes_))
+        return unit_vectors(self._coordinates(Z))
+
+    def _coordinates(self, Z: CodedRows) -> NDArray[np.float32]:
+        """Codes, by the axes where there are some."""
+        return formed(Z.codes) if self.axes_ is None else codes_times(Z.codes, self.axes_)
 
     def _joined(self, Z: CodedRows) -> NDArray[np.float32]:
         """Both parts side by side."""

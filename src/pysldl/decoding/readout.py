@@ -12,7 +12,7 @@ from pysldl._utils.constraints import NotNegative
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.half_precision import nearest_halves
 from pysldl.backend.threads import matmul, single_threaded_blas
-from pysldl.decoding.base import Decoder, LatentEvidence
+from pysldl.decoding.base import Codes, Decoder, LatentEvidence, UnformedCodes, codes_times, formed
 
 ROWS_AT_ONCE = 2048
 
@@ -51,14 +51,9 @@ class LinearReadout(Decoder):
     B_: NDArray[np.float32] = field(init=False)
 
     @single_threaded_blas
-    def fit(self, Z: NDArray[np.float32], Y: sparse.csr_array) -> Self:
+    def fit(self, Z: Codes, Y: sparse.csr_array) -> Self:
         validate_parameters(self)
-        gram, products = np.zeros((Z.shape[1], Z.shape[1])), np.zeros((Y.shape[1], Z.shape[1]))
-        for start in range(0, len(Z), ROWS_AT_ONCE):  # a copy of all codes in double precision would be the largest
-            part = slice(start, start + ROWS_AT_ONCE)
-            codes = Z[part].astype(np.float64)
-            gram += matmul(codes.T, codes)
-            products += Y[part].T @ codes
+        gram, products = _moments(Z, Y)
         gram.flat[:: len(gram) + 1] += max(self.alpha * np.trace(gram) / len(Z), 1e-12)
         self._factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True)
         self.B_ = scipy.linalg.cho_solve(self._factor, products.T).astype(np.float32)
@@ -66,10 +61,8 @@ class LinearReadout(Decoder):
             self.B_ = nearest_halves(self.B_)
         return self
 
-    def scores(self, Z: NDArray[np.float32]) -> NDArray[np.float32]:
-        # In double precision: labels that are on the same rows must get the same score, on every processor.
-        scores = np.empty((len(Z), self.B_.shape[1]), dtype=np.float32)
-        return matmul(np.asarray(Z, dtype=np.float64), self.B_.astype(np.float64), out=scores)
+    def scores(self, Z: Codes) -> NDArray[np.float32]:
+        return codes_times(Z, self.B_)
 
     @property
     def readout_weights(self) -> NDArray[np.float32]:
@@ -77,9 +70,9 @@ class LinearReadout(Decoder):
 
     @single_threaded_blas
     def loo_scores(
-        self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
+        self, Z_left_out: Codes, rows: NDArray[np.integer], Z: Codes, Y: sparse.csr_array
     ) -> NDArray[np.float32]:
-        codes, codes_left_out = Z[rows].astype(np.float64), Z_left_out.astype(np.float64)
+        codes, codes_left_out = (formed(some).astype(np.float64) for some in (Z[rows], Z_left_out))
         influence = scipy.linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)
         leverage = np.einsum("ij,ji->i", codes, influence)
         cross = np.einsum("ij,ji->i", codes_left_out, influence)
@@ -94,3 +87,18 @@ class LinearReadout(Decoder):
 
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         return 20 * n_components * n_labels + 16 * n_components**2
+
+
+def _moments(Z: Codes, Y: sparse.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """``ZᵀZ`` and ``YᵀZ``, in double precision."""
+    found = Z.mapping.code_moments(Z.features, Y) if isinstance(Z, UnformedCodes) else None
+    if found is not None:
+        gram, products = found
+        return gram, products
+    gram, products = np.zeros((Z.shape[1], Z.shape[1])), np.zeros((Y.shape[1], Z.shape[1]))
+    for start in range(0, len(Z), ROWS_AT_ONCE):  # a copy of all codes in double precision would be the largest
+        part = slice(start, start + ROWS_AT_ONCE)
+        codes = formed(Z[part]).astype(np.float64)
+        gram += matmul(codes.T, codes)
+        products += Y[part].T @ codes
+    return gram, products

@@ -24,7 +24,7 @@ from pysldl.backend.threads import fixed_order_blas, matmul
 from pysldl.backend.topk import top_k
 from pysldl.backend.workspace import Workspace, current_workspace, row_parts, use_workspace
 from pysldl.decoding import NeighborDecoder
-from pysldl.decoding.base import CodedRows, Decoder
+from pysldl.decoding.base import CodedRows, Decoder, formed
 from pysldl.embedding import GaussianLabelEmbedding
 from pysldl.embedding.base import LabelEmbedding
 from pysldl.estimator.base import BaseLabelClassifier, TrainingRows
@@ -285,7 +285,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         if self.mapping_ is None:
             return own
         if isinstance(own, CodedRows):
-            return CodedRows(self.mapping_.leave_one_out(own.codes, Z[rows], rows), own.features)
+            return CodedRows(self.mapping_.leave_one_out(formed(own.codes), Z[rows], rows), own.features)
         return self.mapping_.leave_one_out(own, Z[rows], rows)
 
     def _rows_to_rank(self, n_samples: int, rng: np.random.RandomState) -> NDArray[np.intp]:

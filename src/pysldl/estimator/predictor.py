@@ -15,13 +15,13 @@ from scipy import sparse
 from pysldl._utils.light_estimator import available_if
 from pysldl._utils.memory import require_memory
 from pysldl._utils.suggestions import did_you_mean
-from pysldl.backend.dispatch import FEW_ROWS, use_device
+from pysldl.backend.dispatch import FEW_ROWS, current_device, use_device
 from pysldl.backend.linear_algebra import as_float32_rows, l2_normalize
 from pysldl.backend.single_query import RankedStages, rank_rows
 from pysldl.backend.threads import fixed_order_blas, single_threaded_blas
 from pysldl.backend.topk import top_k, top_k_of_listed
 from pysldl.backend.trees import NO_TREES
-from pysldl.decoding.base import CodedRows, LatentEvidence
+from pysldl.decoding.base import CodedRows, LatentEvidence, UnformedCodes
 from pysldl.decoding.feature_neighbors import FeatureNeighborDecoder
 from pysldl.estimator.calibration import PredictionSets, ScoreCalibration, SetCoverage
 from pysldl.estimator.concepts import (
@@ -752,6 +752,8 @@ class StagedPredictor(LabelPredictor):
                 return X
             features, vectors = split_dense(sparse.csr_array(X), self.n_dense_)
             return CodedRows(vectors, features)
+        if self.decoder_.takes_unformed_codes and current_device() is None:
+            return CodedRows(UnformedCodes(mapping, X), X)
         codes = mapping.predict(X)
         return CodedRows(codes, X) if self.decoder_.input_kind == "both" else codes
 

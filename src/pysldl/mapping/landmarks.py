@@ -19,7 +19,7 @@ from pysldl.backend.linear_algebra import (
 )
 from pysldl.backend.threads import matmul, single_threaded_blas
 from pysldl.mapping.linear_predictor import landmark_squares
-from pysldl.mapping.ridge import RidgeMapping
+from pysldl.mapping.ridge import RidgeMapping, in_double_precision
 
 ROWS_OF_COLUMN = 4  # at least, for every feature and landmark
 MOST_BYTES = 512 << 20  # of the squared products of all rows and their scaled copy; with more rows there are none
@@ -82,7 +82,7 @@ class LandmarkRidge(RidgeMapping):
         n = min(self.n_landmarks, X.shape[0])
         if self.use is None and self._landmark_bytes(*X.shape) > MOST_BYTES:
             return self
-        X, Z = _matrix(X), _matrix(y)
+        X, Z = in_double_precision(X), in_double_precision(y)
         landmarks = sparse.csr_array(X[np.linspace(0, X.shape[0] - 1, n).astype(np.intp)], dtype=np.float32)
         if self.use or (X.shape[0] >= ROWS_OF_COLUMN * (X.shape[1] + n) and self._helps(X, Z, landmarks)):
             self._fit_landmarks(X, Z, landmarks, leverage_of)
@@ -94,8 +94,14 @@ class LandmarkRidge(RidgeMapping):
         if self.landmarks_ is None:
             return super().update(X, Z, added=added, removed=removed)
         self.leverage_ = None
-        self._fit_landmarks(_matrix(X), _matrix(Z), self.landmarks_, None)
+        self._fit_landmarks(in_double_precision(X), in_double_precision(Z), self.landmarks_, None)
         return self
+
+    def _moments(self, X: Any, Y: sparse.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if self.landmarks_ is None:
+            return super()._moments(X, Y)
+        X = in_double_precision(X)
+        return _sums(X, landmark_squares(X, self.landmarks_), Y)
 
     def like(self, fitted: RidgeMapping) -> Self:
         """Set what ``fitted`` chose by held-out rows: the penalty, and whether there are landmarks."""
@@ -150,13 +156,6 @@ def _scaled_squares(X: Any, landmarks: sparse.csr_array) -> tuple[NDArray[np.flo
     scale = float(2.0 ** np.rint(0.5 * np.log2(energies[0] / energies[1])))
     squares *= scale
     return squares, scale
-
-
-def _matrix(values: Any) -> Any:
-    """Rows of double precision, sparse ones as they are."""
-    if sparse.issparse(values):
-        return sparse.csr_array(values, dtype=np.float64)
-    return as_dense(values).reshape(len(values), -1)
 
 
 def _sums(X: Any, squares: NDArray[np.float64], Z: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -6,10 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.linear_algebra import sparse_times
+from pysldl.backend.linear_algebra import sparse_times, times_axes
 from pysldl.backend.threads import matmul
 
 SUMS_AT_ONCE = 1 << 21
+MOST_PRODUCTS = 1 << 31  # of two numbers, of weights and what is asked for: a tenth of a second
+PRODUCTS_KEPT = 2  # a decoder asks for the axes of its neighbors and for its read-out
+
+Weights = tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
 
 
 def landmark_squares(X: Any, landmarks: sparse.csr_array) -> NDArray[np.float64]:
@@ -38,24 +42,57 @@ class LinearPredictor:
 
     def predict(self, X: Any) -> NDArray[np.float32]:
         """Latent codes ``X W`` (Eqs. 17 and 18), of shape (n_samples, n_components)."""
-        # Summed in double precision and rounded once, so that the codes are the same on every processor.
         codes = np.empty((X.shape[0], self.coef_.shape[1]), dtype=np.result_type(X.dtype, np.float32))
-        weights = self.coef_ if sparse.issparse(X) else self.coef_.astype(np.float64)
-        at_once = max(1, SUMS_AT_ONCE // max(self.coef_.shape[1], 1))
+        self._put_products(X, self._weights(), codes)
+        return codes.ravel() if self.one_dimensional_ else codes
+
+    def predict_times(self, X: Any, B: NDArray[np.float32]) -> NDArray[np.float32]:
+        """``predict(X) @ B``, of shape (n_samples, B.shape[1]), summed in double precision and rounded once.
+
+        Rows are multiplied by the weights times ``B``, which are kept, unless that product itself would take long.
+        """
+        weights = self._weights()
+        n_columns = sum(0 if part is None else len(part) for part in weights)
+        if n_columns * B.size > MOST_PRODUCTS:
+            return times_axes(self.predict(X), B)
+        kept = self.__dict__.setdefault("_products", [])
+        through = next((product for coef, of, product in kept if coef is self.coef_ and of is B), None)
+        if through is None:
+            wide = B.astype(np.float64)
+            of_features, *others = (None if part is None else matmul(part.astype(np.float64), wide) for part in weights)
+            assert of_features is not None
+            through = of_features.astype(np.float32), *others
+            self._products = [(self.coef_, B, through), *kept[: PRODUCTS_KEPT - 1]]
+        found = np.empty((X.shape[0], B.shape[1]), dtype=np.float32)
+        self._put_products(X, through, found)
+        return found
+
+    def _weights(self) -> Weights:
+        """What features, squared products with landmarks, and each row as such are multiplied by."""
+        of_landmarks = None if self.landmarks_ is None else self.landmark_coef_
+        return self.coef_, of_landmarks, self.intercept_[None] if self.fit_intercept else None
+
+    def _put_products(self, X: Any, weights: Weights, out: NDArray[Any]) -> None:
+        """Write products of rows with ``weights``, summed in double precision and rounded once.
+
+        So codes are the same on every processor.
+        """
+        of_features, of_landmarks, of_rows = weights
+        factor = of_features if sparse.issparse(X) else of_features.astype(np.float64)
+        at_once = max(1, SUMS_AT_ONCE // max(out.shape[1], 1))
         for start in range(0, X.shape[0], at_once):
             part = slice(start, start + at_once)
             rows = X if X.shape[0] <= at_once else X[part]
             sums = (
-                sparse_times(rows, weights, dtype=np.float64)
+                sparse_times(rows, factor, dtype=np.float64)
                 if sparse.issparse(X)
-                else matmul(np.asarray(rows, dtype=np.float64), weights)
+                else matmul(np.asarray(rows, dtype=np.float64), factor)
             )
-            if self.landmarks_ is not None and self.landmark_coef_ is not None:
-                sums += matmul(landmark_squares(rows, self.landmarks_), self.landmark_coef_.astype(np.float64))
-            if self.fit_intercept:
-                sums += self.intercept_
-            codes[part] = sums
-        return codes.ravel() if self.one_dimensional_ else codes
+            if self.landmarks_ is not None and of_landmarks is not None:
+                sums += matmul(landmark_squares(rows, self.landmarks_), of_landmarks.astype(np.float64, copy=False))
+            if of_rows is not None:
+                sums += of_rows
+            out[part] = sums
 
     def weights_at(self, row: sparse.csr_array) -> NDArray[Any]:
         """Weights of the features of one row, (n_nonzeros, n_components): with its values they add up to its code.

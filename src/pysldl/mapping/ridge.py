@@ -18,7 +18,7 @@ from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.dispatch import as_int32_indices, current_device
 from pysldl.backend.half_precision import nearest_halves
 from pysldl.backend.linear_algebra import DesignMatrix, as_dense, design_matrix
-from pysldl.backend.threads import single_threaded_blas
+from pysldl.backend.threads import matmul, single_threaded_blas
 from pysldl.exceptions import DataError
 from pysldl.mapping.early_stopping import HeldOutError, choose_alpha, rows_to_hold_out
 from pysldl.mapping.linear_predictor import LinearPredictor
@@ -259,6 +259,24 @@ class RidgeMapping(AnnotatedParameters, LinearPredictor, MultiOutputMixin, Regre
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=False)
         return super().predict(X)
 
+    def code_moments(self, X: Any, Y: sparse.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """Return ``CᵀC`` and ``YᵀC`` of the codes C of rows, which are not formed, of labels Y.
+
+        None where forming them costs less, with few rows, or where there is an intercept.
+        """
+        weights, of_landmarks, of_rows = self._weights()
+        n_columns = weights.shape[0] + (0 if of_landmarks is None else of_landmarks.shape[0])
+        if of_rows is not None or X.shape[0] < n_columns:
+            return None
+        gram, moments = self._moments(X, Y)
+        W = np.vstack([part for part in (weights, of_landmarks) if part is not None]).astype(np.float64)
+        return matmul(W.T, matmul(gram, W)), matmul(moments.T, W)
+
+    def _moments(self, X: Any, Y: sparse.csr_array) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """``XᵀX`` and ``XᵀY``, of all that has weights."""
+        design = DesignMatrix(in_double_precision(X), None)
+        return design.gram(), design.transposed_times(Y)
+
     def leave_one_out(
         self, codes: NDArray[np.float32], Z: Any, rows: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32]:
@@ -387,3 +405,10 @@ def choose_solver(n_samples: int, n_features: int, n_nonzeros: int, n_targets: i
     seconds = solver_seconds(n_samples, n_features, n_nonzeros, n_targets)
     fits = 2 * 8 * min(n_samples, n_features) ** 2 <= LARGEST_FACTOR
     return "cholesky" if fits and seconds["cholesky"] <= seconds["cg"] else "cg"
+
+
+def in_double_precision(values: Any) -> Any:
+    """Rows of double precision, sparse ones as they are."""
+    if sparse.issparse(values):
+        return sparse.csr_array(values, dtype=np.float64)
+    return as_dense(values).reshape(len(values), -1)
