@@ -27,12 +27,13 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         ``"blend"``: counted co-occurrence, and votes mixed with a linear read-out. For up to a few thousand features.
         ``"fast"``: for large sparse sets such as texts: votes of the nearest rows through an inverted index; nothing is
         trained.
-        ``"accurate"``: the same neighbors propose labels, a linear ranker orders them, and boosted trees rescore the
-        best unless that harms training rows held out. Up to 75 labels the ranker scores all labels, and
-        neighbors are asked only if their votes help. Where there are few features (up to 2,048) and rows have more
-        than a hundredth of them, labels are their own codes: votes of the rows near in codes and features are mixed
-        with a linear read-out, and the trees see both parts in place of a ranker's scores. Features that are
-        measurements rather than words are standardized, and need no trees. All weights are chosen on training rows.
+        ``"accurate"``: the same neighbors propose labels, a linear ranker orders them, and boosted trees, which see how
+        much the candidates imply each other, rescore the best unless that harms training rows held out. Up to 75 labels
+        the ranker scores all labels, and neighbors are asked only if their votes help. Where there are few features (up
+        to 2,048) and rows have more than a hundredth of them, labels are their own codes: votes of the rows near in
+        codes and features are mixed with a linear read-out, and the trees see both parts in place of a ranker's scores.
+        Features that are measurements rather than words are standardized, and need no trees. All weights are chosen on
+        training rows.
     **overrides
         Parameters to change, nested ones by scikit-learn's double underscore: ``decoder__n_neighbors=50``.
 
