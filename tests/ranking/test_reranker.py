@@ -71,6 +71,10 @@ def test_learns_that_labels_imply_each_other(looks):
     reranker = TreeReranker(3, label_pairs=looks).fit(candidates.of_rows(is_known), Y, np.arange(N_ROWS))
     new = reranker.scores(candidates.of_rows(~is_known), np.bincount(Y.indices))
     assert (np.mean(new[:, 1] > new[:, 2]) > 0.95) == looks
+    row, counts = candidates.of_rows(np.arange(len(first)) == N_ROWS), np.bincount(Y.indices)
+    related = reranker.related(row, int(labels[N_ROWS, 1]), counts)
+    expected = [(int(first[N_ROWS]), pytest.approx(0.9), counts[first[N_ROWS]])] if looks else []
+    assert related == expected and reranker.related(row, int(labels[N_ROWS, 0]) ^ 2, counts) == []
     assert reranker.pairs_.nnz == (N_LABELS // 2 if looks else 0)
 
 
@@ -223,3 +227,18 @@ def test_explain_shows_how_the_parts_make_the_score(fitted):
     if len(model.reranker_.roots_):
         assert 1 / (1 + np.exp(-sum(part.value for part in told.rescoring))) == pytest.approx(told.score, rel=1e-5)
         assert "rescored by" in str(told)
+
+
+def test_explain_names_the_candidates_that_speak_for_a_label(fitted):
+    data, model = fitted
+    row, Y = data.X[[1300]], data.Y[:1200]
+    assert len(model.reranker_.roots_)
+    best = model.predict_topk(row, 3)[0][0]
+    told = model.explain(row, int(best[1]), top=2)
+    assert 0 < len(told.related) <= 2
+    for other in told.related:
+        column = model.label_column(other.label)
+        assert other.rows == Y[:, [column]].sum()
+        assert other.rows_with_both == Y[:, [column]].multiply(Y[:, [int(best[1])]]).sum()
+        assert f"{other.rows_with_both} of its {other.rows} rows have it, too" in str(told)
+    assert "Other candidates that share rows with it" in told._repr_html_()

@@ -34,7 +34,7 @@ from pysldl.estimator.concepts import (
     renamed_labels,
 )
 from pysldl.exceptions import DataError
-from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, ScorePart
+from pysldl.inspection.explanation import Explanation, FeatureTerm, Neighbor, RelatedCandidate, ScorePart
 from pysldl.inspection.relations import MIN_COUNT, RelationFinder, Relations, label_relations
 from pysldl.neighbors.inverted_index import InvertedIndex
 from pysldl.preprocessing.features import (
@@ -590,6 +590,7 @@ class StagedPredictor(LabelPredictor):
         evidence, weights, constant = self._evidence(X, row, column)
         score, meaning, first_score = evidence.score, evidence.meaning, 0.0
         rescoring: dict[str, float] = {}
+        related: list[RelatedCandidate] = []
         if self._rescores:
             score = float(self._score_scaled(X)[0, column])
             if self.ranker_ is not None:
@@ -600,6 +601,10 @@ class StagedPredictor(LabelPredictor):
             first_score = float(candidates.scores[0][candidates.labels[0] == column].sum())
             if self.reranker_ is not None:
                 rescoring = self.reranker_.contributions(candidates, column, self.label_counts_)
+                related = [
+                    RelatedCandidate(str(self.label_names_[other]), value, int(self.label_counts_[other]), shared)
+                    for other, value, shared in self.reranker_.related(candidates, column, self.label_counts_)[:top]
+                ]
         terms = row.data * weights
         total = float(terms.sum()) + constant
         largest = np.argsort(-np.abs(terms), kind="stable")[:top]
@@ -620,6 +625,7 @@ class StagedPredictor(LabelPredictor):
             parts=_sum_of(evidence, total, score) if self.ranker_ is None else _product_of(score, first_score, total),
             parts_multiply=self.ranker_ is not None,
             rescoring=tuple(ScorePart(name, value) for name, value in rescoring.items() if value != 0),
+            related=tuple(related),
         )
 
     def label_relations(

@@ -34,6 +34,16 @@ class FeatureTerm:
 
 
 @dataclass(frozen=True)
+class RelatedCandidate:
+    """Another candidate of the row: its score, its training rows, and how many of them have the explained label."""
+
+    label: str
+    score: float
+    rows: int
+    rows_with_both: int
+
+
+@dataclass(frozen=True)
 class ScorePart:
     """One part of the score: where it comes from, and its value."""
 
@@ -48,8 +58,9 @@ class Explanation:
     ``neighbors`` are the training rows that voted for the label, strongest first. ``terms`` are the features with the
     largest contributions; all contributions add up to ``terms_total``, and ``terms_meaning`` says what that sum is.
     ``parts`` make up the score: as a product if ``parts_multiply`` (with a ranker), else as a sum. With a reranker,
-    ``rescoring`` is what each property of the candidate adds to the logit of the final score. ``probability`` is None
-    if the model is not calibrated.
+    ``rescoring`` is what each property of the candidate adds to the logit of the final score, and ``related`` are the
+    other candidates that speak most for it, by the training rows that they share. ``probability`` is None if the model
+    is not calibrated.
     """
 
     label: str
@@ -62,6 +73,7 @@ class Explanation:
     parts: tuple[ScorePart, ...] = ()
     parts_multiply: bool = False
     rescoring: tuple[ScorePart, ...] = ()
+    related: tuple[RelatedCandidate, ...] = ()
 
     def __str__(self) -> str:
         lines = [f"{self.label}: {self._verdict()}"]
@@ -70,6 +82,11 @@ class Explanation:
         if self.rescoring:
             strongest = sorted(self.rescoring, key=lambda part: -abs(part.value))[:5]
             lines.append("  rescored by " + ", ".join(f"{part.name} {part.value:+.2f}" for part in strongest))
+        if self.related:
+            lines.append("  other candidates that share rows with it")
+            for other in self.related:
+                share = f"{other.rows_with_both} of its {other.rows} rows have it, too"
+                lines.append(f"    {other.label}: score {other.score:.2f}, {share}")
         if self.neighbors:
             lines.append("  similar training examples")
             for n in self.neighbors:
@@ -90,6 +107,10 @@ class Explanation:
         parts = [f"<p><b>{escape(self.label)}</b>: {self._verdict()}</p>"]
         if self.parts:
             parts.append(f"<p>score = {escape(self._parts_text())}</p>")
+        if self.related:
+            columns: tuple[str, ...] = ("other candidate", "score", "its rows", "with both")
+            others = [(other.label, other.score, other.rows, other.rows_with_both) for other in self.related]
+            parts.append(html_table("Other candidates that share rows with it", columns, others))
         if self.neighbors:
             most = max(abs(n.contribution) for n in self.neighbors)
             rows = [

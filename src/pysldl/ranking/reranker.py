@@ -11,7 +11,7 @@ from scipy import sparse
 from pysldl._utils.constraints import Count, Positive, Weight, whole
 from pysldl._utils.light_estimator import LightEstimator, validate_parameters
 from pysldl.backend.dispatch import as_int32_indices
-from pysldl.backend.label_pairs import count_pairs, pair_support
+from pysldl.backend.label_pairs import SMOOTHING, count_pairs, pair_support
 from pysldl.backend.trees import NO_TREES, TIE, Examples, Trees, boosted_forests, sum_of_trees
 from pysldl.decoding.voting import clearly_better
 from pysldl.metrics import inverse_propensity_from_counts
@@ -248,6 +248,24 @@ class TreeReranker(LightEstimator):
                 parts[self.feature_names[self.feature_[node]]] += float(self.value_[below] - self.value_[node])
                 node = below
         return parts
+
+    def related(
+        self, candidates: Candidates, label: int, label_counts: NDArray[np.integer]
+    ) -> list[tuple[int, float, int]]:
+        """The other candidates of one row that share rows with a label: their labels, scores, and rows with both.
+
+        Those that imply it most come first; none where the trees do not rescore the label.
+        """
+        kept, _ = candidates.best(self.n_candidates)
+        others = [(int(other), float(score)) for other, score in zip(kept.labels[0], kept.scores[0], strict=True)]
+        if len(self.roots_) == 0 or label not in kept.labels[0]:
+            return []
+        found = []
+        for other, score in others:
+            shared = 0 if other < 0 or other == label else int(self.pairs_[min(other, label), max(other, label)])
+            if shared:
+                found.append((other, score, shared))
+        return sorted(found, key=lambda pair: -pair[1] * pair[2] / (label_counts[pair[0]] + SMOOTHING))
 
 
 def _no_pairs(n_labels: int) -> sparse.csr_array:

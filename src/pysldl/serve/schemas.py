@@ -210,8 +210,17 @@ class TermInScore(_Message):
     words: list[str]
 
 
+class RelatedCandidate(_Message):
+    """Another candidate of the row, its score, its training rows, and how many of them have the explained label."""
+
+    label: str
+    score: float
+    rows: int
+    rows_with_both: int
+
+
 class ExplainResponse(_Message):
-    """The similar training rows and the linear terms behind a score."""
+    """The similar training rows, the linear terms and the other candidates behind a score."""
 
     version: str
     label: str
@@ -222,6 +231,7 @@ class ExplainResponse(_Message):
     terms: list[TermInScore]
     terms_total: float
     terms_meaning: str
+    related: list[RelatedCandidate]
 
 
 class LabelCount(_Message):

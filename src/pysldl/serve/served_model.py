@@ -318,6 +318,7 @@ class ServedModel:
             ],
             reasons.terms_total,
             reasons.terms_meaning,
+            [schemas.RelatedCandidate(o.label, o.score, o.rows, o.rows_with_both) for o in reasons.related],
         )
 
     @cached_property

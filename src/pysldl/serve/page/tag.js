@@ -157,6 +157,22 @@ function reasons(found) {
     if (found.terms.some((term) => term.words.length)) parts.push(reading(found.terms));
     parts.push(el("p", { class: "quiet" }, "Words that raised or lowered this label's score:"), terms(found.terms));
   }
+  if (found.related.length)
+    parts.push(
+      el("h3", {}, "Other candidates that share examples with it"),
+      el(
+        "ul",
+        { class: "arrows" },
+        found.related.map((other) =>
+          el(
+            "li",
+            {},
+            el("a", { href: labelAddress(other.label) }, other.label),
+            el("span", { class: "quiet" }, ` ${other.rows_with_both} of its ${other.rows} training examples carry both`),
+          ),
+        ),
+      ),
+    );
   parts.push(el("h3", {}, "Similar training examples"));
   if (found.neighbors.length) parts.push(examples(found));
   else parts.push(el("p", { class: "quiet" }, "None of the most similar training examples carries it."));
