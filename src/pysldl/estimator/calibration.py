@@ -75,11 +75,14 @@ class ScoreCalibration(LightEstimator):
 
     def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
         """Learn from the scores of rows that the model did not see, and their labels, both (n_rows, n_labels)."""
-        labels, best = top_k(scores, min(LABELS_PER_ROW, Y.shape[1]))
+        width = min(LABELS_PER_ROW, Y.shape[1])
+        labels, best = top_k(scores, max(width, _scores_per_row(scores)))  # the first of them are the best ``width``
+        hits = hits_of(labels, Y)
+        self.sets_ = PredictionSets().fit_ranked(labels, best, hits, Y)
+        labels, best = labels[:, :width], best[:, :width]
         floor = 0.0 if sparse.issparse(scores) else float(best[labels >= 0].min(initial=0.0))
-        ranked = _RankedRows(labels, best, hits_of(labels, Y), np.diff(Y.indptr))
+        ranked = _RankedRows(labels, best, hits[:, :width], np.diff(Y.indptr))
         self._fit_ranked(ranked, Y.shape[1], floor)
-        self.sets_ = PredictionSets().fit(scores, Y)
         self.held_out_f1_ = _cross_fitted_f1(ranked)
         self.held_out_ = reliability_report(labels, Y, _cross_fitted_probabilities(ranked, Y.shape[1], floor))
         return self
@@ -238,10 +241,16 @@ class PredictionSets(LightEstimator):
 
     def fit(self, scores: Any, Y: sparse.csr_array) -> Self:
         """Learn from the scores of rows that the model did not see, and their labels, both (n_rows, n_labels)."""
-        labels, best = top_k(scores, min(SCORES_PER_ROW, _most_scores(scores)))
+        labels, best = top_k(scores, _scores_per_row(scores))
+        return self.fit_ranked(labels, best, hits_of(labels, Y), Y)
+
+    def fit_ranked(
+        self, labels: NDArray[np.integer], best: NDArray[Any], hits: NDArray[np.bool_], Y: sparse.csr_array
+    ) -> Self:
+        """:meth:`fit` to the best labels of every row, their scores, and whether they are true, (n_rows, k)."""
         if best[labels >= 0].min(initial=1.0) == 0.0:  # votes: a label that scores 0 has none
-            labels = np.where(best > 0, labels, -1)
-        hits, there = hits_of(labels, Y), labels >= 0
+            labels, hits = np.where(best > 0, labels, -1), hits & (best > 0)
+        there = labels >= 0
         pooled = np.sort(best[there])[::-1].astype(np.float64)
         places = np.unique(np.round(np.geomspace(1, max(len(pooled), 1), KNOTS)).astype(np.intp)) - 1
         self.thresholds_ = np.unique(pooled[places])[::-1] if len(pooled) else np.empty(0)
@@ -303,17 +312,27 @@ class PredictionSets(LightEstimator):
         """Means over rows at every threshold, in blocks of rows; see ``moments_``."""
         n_knots = len(self.thresholds_)
         first = np.searchsorted(-self.thresholds_, -best)  # the first threshold that a label reaches
+        counted = there & (first < n_knots)
         total = np.zeros((n_knots, 7))
+        places, wrong = first[counted], ~hits & there
+        size, is_wrong = np.cumsum(counted, axis=1, dtype=np.int32)[counted], wrong[counted]
+        before: NDArray[Any] = np.cumsum(wrong, axis=1, dtype=np.int32)[counted] - is_wrong
+
+        def add_up(column: int, raised: NDArray[Any] | None) -> None:
+            # By what every further label of a row, the best first, raises a number: whole ones, exact in any order.
+            total[:, column] = np.cumsum(np.bincount(places, raised, minlength=n_knots))
+
+        add_up(SIZE, None)
+        add_up(WRONG, is_wrong)
+        add_up(SIZE_SQUARED, 2 * size - 1)
+        add_up(WRONG_SQUARED, is_wrong * (2 * before + 1))
+        add_up(SIZE_WRONG, before + is_wrong * size)
         for start in range(0, len(best), ROWS_AT_ONCE):
             rows = slice(start, start + ROWS_AT_ONCE)
-            sizes = _counts_from(first[rows], there[rows], n_knots)
-            right = _counts_from(first[rows], hits[rows], n_knots)
             labeled = n_true[rows] > 0
-            recall = right[labeled] / n_true[rows][labeled, None]
-            wrong = sizes - right
-            squares = (sizes**2, wrong**2, sizes * wrong)
-            parts = (recall, recall**2, sizes, wrong, *squares)
-            total += np.stack([part.sum(axis=0) for part in parts], axis=1)
+            recall = _counts_from(first[rows], hits[rows], n_knots)[labeled] / n_true[rows][labeled, None]
+            total[:, RECALL] += recall.sum(axis=0)
+            total[:, RECALL_SQUARED] += (recall**2).sum(axis=0)
         n_rows = np.full(7, max(self.n_rows_, 1))
         n_rows[[RECALL, RECALL_SQUARED]] = max(self.n_labeled_, 1)
         return np.asarray(total / n_rows)
@@ -342,11 +361,10 @@ class PredictionSets(LightEstimator):
         return np.asarray(1 - share - _normal_quantile(confidence) * deviation)
 
 
-def _most_scores(scores: Any) -> int:
-    """Largest number of scores of a row, at least 1."""
-    if sparse.issparse(scores):
-        return max(1, int(np.diff(scores.indptr).max(initial=0)))
-    return int(scores.shape[1])
+def _scores_per_row(scores: Any) -> int:
+    """How many scores of a row are looked at, at least 1."""
+    most = int(np.diff(scores.indptr).max(initial=1)) if sparse.issparse(scores) else int(scores.shape[1])
+    return min(SCORES_PER_ROW, most)
 
 
 def _counts_from(first: NDArray[np.intp], counted: NDArray[np.bool_], n_knots: int) -> NDArray[np.float64]:

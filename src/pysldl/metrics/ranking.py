@@ -27,8 +27,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
 from pysldl.backend.topk import check_k, top_k, top_k_sparse
+from pysldl.backend.workspace import row_parts
 from pysldl.exceptions import DataError
 from pysldl.preprocessing.labels import as_indicator
+
+COMPARED_AT_ONCE = 1 << 20  # pairs of a true and a predicted label
 
 
 def evaluate(
@@ -276,16 +279,16 @@ def _compare(truth: Any, labels: NDArray[np.int64], weights: NDArray[np.float64]
 
 
 def hits_of(labels: NDArray[np.integer], Y: csr_array) -> NDArray[np.bool_]:
-    """Return whether each predicted label (n_rows, k), -1 for none, is a true one.
-
-    ``Y`` is in canonical form: its entries, numbered row by row, ascend, so that a binary search finds each label.
-    """
-    n_rows, n_labels = Y.shape
-    row = np.arange(n_rows, dtype=np.int64)
-    entries = np.repeat(row * n_labels, np.diff(Y.indptr)) + Y.indices
-    wanted = row[:, None] * n_labels + labels
-    found = np.append(entries, -1)[np.searchsorted(entries, wanted)] == wanted
-    return np.asarray(found & (labels >= 0))
+    """Return whether each predicted label (n_rows, k), -1 for none, is a true one; ``Y`` is in canonical form."""
+    hits = np.zeros(labels.shape, dtype=np.bool_)
+    per_row = max(1, Y.nnz // max(Y.shape[0], 1)) * max(labels.shape[1], 1)
+    for part in row_parts(Y.shape[0], max(1, COMPARED_AT_ONCE // per_row)):
+        # A row has few labels: each is compared with all that were predicted.
+        start, stop = Y.indptr[part.start], Y.indptr[part.stop]
+        row = np.repeat(np.arange(part.start, part.stop), np.diff(Y.indptr[part.start : part.stop + 1]))
+        entry, slot = np.nonzero(labels[row] == Y.indices[start:stop, None])
+        hits[row[entry], slot] = True
+    return hits
 
 
 def _predicted_labels(predictions: Any, shape: tuple[int, int], k: int) -> NDArray[np.int64]:
