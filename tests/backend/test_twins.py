@@ -125,6 +125,18 @@ def test_margins(world, plain, weighted):
     assert fast[1][3] == 1.0 and fast[1][4] == -1.0
 
 
+@pytest.mark.parametrize("min_weight", [0.0, 0.1])
+def test_rows_that_are_not_copied_give_the_same_weights(world, monkeypatch, min_weight):
+    X, Y = world
+    problems = label_problems(np.tile(np.arange(Y.shape[1], dtype=np.int32), (Y.shape[0], 1)), Y)
+    held = np.arange(40)
+    copied = fit_squared_hinge(X, problems, min_weight=min_weight, held_out=held)
+    monkeypatch.setattr("pysldl.backend.numba.squared_hinge.MOST_COPIED", 0)
+    read_in_place = fit_squared_hinge(X, problems, min_weight=min_weight, held_out=held)
+    assert (copied.W != read_in_place.W).nnz == 0 and (copied.bias == read_in_place.bias).all()
+    np.testing.assert_array_equal(copied.held_scores, read_in_place.held_scores)
+
+
 def test_number_of_threads_changes_nothing(world):
     import numba
 

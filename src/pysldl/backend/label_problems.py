@@ -38,7 +38,10 @@ class HeldOutPairs(NamedTuple):
         """Where the pairs of a label and a row stand; all of them must be there."""
         n = self.n_samples
         keys = np.repeat(np.arange(len(self.indptr) - 1) * n, np.diff(self.indptr)) + self.rows
-        return np.searchsorted(keys, labels.astype(np.int64) * n + rows)
+        wanted = labels.astype(np.int64) * n + rows
+        order, places = np.argsort(wanted), np.empty(len(wanted), dtype=np.intp)
+        places[order] = np.searchsorted(keys, wanted[order])  # in their order, a search reads what the last one read
+        return places
 
 
 @primitive(torch="arrays")
@@ -51,12 +54,11 @@ def held_out_pairs(
         return HeldOutPairs(none, np.zeros_like(problems.indptr), np.zeros(0, dtype=np.int32), n_samples)
     is_held = np.zeros(n_samples, dtype=np.bool_)
     is_held[held_out] = True
-    rows = np.where(problems.rows >= 0, problems.rows, ~problems.rows)
-    waits = is_held[rows]
+    waits = is_held[_unsigned(problems.rows)]
     if problems.late is not None:
         waits |= problems.late
     places = np.flatnonzero(waits)
-    return HeldOutPairs(waits, np.searchsorted(places, problems.indptr), rows[places], n_samples)
+    return HeldOutPairs(waits, np.searchsorted(places, problems.indptr), _unsigned(problems.rows[places]), n_samples)
 
 
 def label_problems(
@@ -86,12 +88,18 @@ def label_problems(
 
 def without_rows(problems: LabelProblems, rows: NDArray[np.integer], n_samples: int) -> LabelProblems:
     """The problems without some of their rows, and without pairs that only these had proposed."""
-    is_out = np.zeros(n_samples, dtype=np.bool_)
-    is_out[rows] = True
-    kept = ~is_out[np.where(problems.rows >= 0, problems.rows, ~problems.rows)]
+    stays = np.ones(n_samples, dtype=np.bool_)
+    stays[rows] = False
+    kept = stays[_unsigned(problems.rows)]
     if problems.late is not None:
         kept &= ~problems.late
-    return LabelProblems(np.concatenate([[0], np.cumsum(kept)])[problems.indptr], problems.rows[kept])
+    places = np.flatnonzero(kept)
+    return LabelProblems(np.searchsorted(places, problems.indptr), problems.rows[places])
+
+
+def _unsigned(rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The numbers of rows that stand as ``i`` or as ``~i``."""
+    return rows ^ (rows >> 31)
 
 
 @primitive(numba=True, torch="arrays")

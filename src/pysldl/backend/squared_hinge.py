@@ -14,6 +14,7 @@ from scipy import sparse
 from pysldl.backend.dispatch import as_int32_indices, has_numba, primitive
 from pysldl.backend.half_precision import round_in_place
 from pysldl.backend.label_problems import HeldOutPairs, LabelProblems, held_out_pairs
+from pysldl.backend.threads import n_threads
 from pysldl.backend.workspace import row_parts
 
 BIAS_CENTER = -0.7  # where the bias is drawn to: a candidate that nothing speaks for is not a label
@@ -22,6 +23,7 @@ BIAS_FREEDOM = 0.1
 BEFORE_HELD = 2.0
 # The NumPy form descends for many labels at once: bytes of their weights, and rows of all of them together.
 BATCH_BYTES, BATCH_ROWS = 64 << 20, 1 << 22
+MOST_COPIED = 1 << 20  # terms of the rows of a label that a thread of the compiled form copies side by side
 NORM_ROWS = 1 << 12  # whose squares, in double precision, are there at a time
 # Knuth's constants of the generator that shuffles the rows, modulo 2**64: the same order with and without numba.
 MULTIPLIER, INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
@@ -134,8 +136,8 @@ def warn_open_labels(n_open: int, max_epochs: int) -> None:
 
 
 def squared_hinge_memory(n_features: int) -> int:
-    """Bytes of work space: dense vectors of sixteen threads, or, without numba, a batch of labels."""
-    return 16 * 9 * n_features if has_numba() else BATCH_BYTES + 64 * BATCH_ROWS
+    """Bytes of work space: dense vectors and copied rows of all threads, or, without numba, a batch of labels."""
+    return n_threads() * (4 * n_features + 8 * MOST_COPIED) if has_numba() else BATCH_BYTES + 64 * BATCH_ROWS
 
 
 @primitive(numba=True, triton=True)
