@@ -116,7 +116,8 @@ def test_split_candidates_do_not_depend_on_held_out_rows(decoder, world):
         pytest.skip("rows held out have a vote")
     rows, is_held = np.arange(N), np.arange(N) % 5 == 0
     labels, votes, late = decoder.split_candidates(Z, rows, Z, Y, 9, is_held)
-    np.testing.assert_array_equal(late, decoder.loo_candidates(Z, rows, Z, Y, 9)[0])
+    of_all = decoder.loo_candidates(Z, rows, Z, Y, 9)[0]
+    np.testing.assert_array_equal(np.sort(late, axis=1), np.sort(of_all, axis=1))
     strange = Y.toarray()
     strange[is_held] = 1 - strange[is_held]
     decoder.Y_ = sparse.csr_array(strange)

@@ -63,7 +63,8 @@ def postings_of(X: sparse.csr_array, n_terms: int | None) -> sparse.csr_array:
 
 def transposed_terms(X: sparse.csr_array, n_terms: int | None) -> sparse.csr_array:
     """:func:`postings_of` before they are rounded."""
-    rows = X if n_terms is None else top_terms(X, n_terms)
+    few = X.has_canonical_format and n_terms is not None and np.diff(X.indptr).max(initial=0) <= n_terms
+    rows = X if n_terms is None or few else top_terms(X, n_terms)
     return as_int32_indices(sparse.csr_array(as_int32_indices(rows).T))
 
 

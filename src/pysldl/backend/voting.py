@@ -60,10 +60,23 @@ def split_votes(
     m: int,
     is_held: NDArray[np.bool_],
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
-    """:func:`vote_top` of the neighbors that are not held out, and the labels of :func:`vote_top` of all neighbors."""
+    """:func:`vote_top` of the neighbors not held out, and the labels of :func:`vote_top` of all, in any order."""
     others = np.where(is_held[neighbors], np.int32(-1), neighbors)  # what -1 picks is -1 in any case
-    labels, votes = vote_top(others, vote_weights(others, similarities, temperature), Y, m)
-    return labels, votes, vote_top(neighbors, vote_weights(neighbors, similarities, temperature), Y, m)[0]
+    of_others, of_all = (vote_weights(rows, similarities, temperature) for rows in (others, neighbors))
+    return vote_twice(neighbors, of_others, of_all, Y, m)
+
+
+@primitive(numba=True)
+def vote_twice(
+    neighbors: NDArray[np.int32],
+    of_some: NDArray[np.float32],
+    of_all: NDArray[np.float32],
+    Y: sparse.csr_array,
+    m: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
+    """:func:`vote_top` of the neighbors with a weight in ``of_some``; by ``of_all`` the labels alone, in any order."""
+    some = np.where(of_some > 0, neighbors, np.int32(-1))
+    return *vote_top(some, of_some, Y, m), vote_top(neighbors, of_all, Y, m)[0]
 
 
 def vote_weights(

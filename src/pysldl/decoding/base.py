@@ -180,7 +180,7 @@ class Decoder(LightEstimator):
         m: int,
         is_held: NDArray[np.bool_],
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
-        """:meth:`loo_candidates` without the votes of held-out rows, and the labels of those with these votes, too.
+        """:meth:`loo_candidates` without the votes of held-out rows, and with them the labels alone, in any order.
 
         Classifiers that are judged on held-out rows must not learn from candidates that these rows proposed: a row near
         a held-out one would be a negative of its labels. A decoder without neighbors has no further labels.

@@ -343,7 +343,7 @@ class SLDLClassifier(TransformerMixin, OnlineLearning, auto_wrap_output_keys=Non
         shape = (Y.shape[0], min(self.ranker_.n_decoder_candidates, Y.shape[1]))
         labels, votes = workspace.empty(shape, np.int32), workspace.empty(shape, np.float32)
         everywhere, late = self.ranker_.ranks_all_labels(Y), None
-        if everywhere or held_candidates is not None:
+        if held_candidates is not None and not everywhere:
             labels[...], votes[...] = -1, 0
         if held_candidates is None:
             left_out = codes if Z is None else self._left_out_codes(codes, Z, np.arange(X.shape[0]))

@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.numba.heap import pop_sorted, push
+from pysldl.backend.numba.heap import pop_sorted, push, value_of
 from pysldl.backend.threads import concatenate_parts
 
 WINDOW = 1 << 17  # rows whose sums are half a megabyte
@@ -42,13 +42,13 @@ def limit_postings(queries: sparse.csr_array, counts: NDArray[np.integer], max_p
 def _best_terms(start, stop, xp, xi, xd, n_terms):
     columns = np.full((stop - start, n_terms), -1, np.int32)
     values = np.zeros((stop - start, n_terms), np.float32)
-    heap_value, heap_column = np.empty(n_terms, np.float32), np.empty(n_terms, np.int32)
+    heap = np.empty(n_terms, np.uint64)
     for row in range(start, stop):
         size = 0
         for at in range(xp[row], xp[row + 1]):
-            if size < n_terms or xd[at] >= heap_value[0]:
-                size = push(heap_value, heap_column, size, xd[at], np.int32(xi[at]))
-        pop_sorted(heap_value, heap_column, size, values[row - start], columns[row - start])
+            if size < n_terms or xd[at] >= value_of(heap[0]):
+                size = push(heap, size, xd[at], xi[at])
+        pop_sorted(heap, size, values[row - start], columns[row - start])
     return columns, values
 
 
@@ -101,8 +101,7 @@ def _search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):
     products = np.zeros((stop - start, k), np.float32)
     total = np.zeros(n_rows, np.float32)
     nothing = np.float32(0.0)
-    heap_value = np.empty(k, np.float32)
-    heap_row = np.empty(k, np.int32)
+    heap = np.empty(k, np.uint64)
     most_terms = 0
     for query in range(start, stop):
         most_terms = max(most_terms, qp[query + 1] - qp[query])
@@ -127,8 +126,8 @@ def _search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):
                     value = total[row]
                     total[row] = nothing
                     if value >= worst and row != skipped:
-                        size = push(heap_value, heap_row, size, value, np.int32(row))
+                        size = push(heap, size, value, row)
                         if size == k:
-                            worst = heap_value[0]
-        pop_sorted(heap_value, heap_row, size, products[query - start], rows[query - start])
+                            worst = value_of(heap[0])
+        pop_sorted(heap, size, products[query - start], rows[query - start])
     return rows, products

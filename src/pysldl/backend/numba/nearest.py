@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.numba.heap import pop_sorted, push
+from pysldl.backend.numba.heap import pop_sorted, push, value_of
 from pysldl.backend.threads import concatenate_parts, parallel_for
 
 MOST_MEMBERS, GROUPS_PER_VALUE = 32, 4  # columns of a group, and groups for each value that is looked for
@@ -36,7 +36,7 @@ def _largest(start, stop, values, k, exclude):
     """Most columns are passed over in groups: the k-th largest of the groups' maxima is a bound for the k-th value."""
     columns = np.empty((stop - start, k), np.int32)
     found = np.empty((stop - start, k), np.float32)
-    heap_value, heap_column = np.empty(k, np.float32), np.empty(k, np.int32)
+    heap = np.empty(k, np.uint64)
     n = values.shape[1]
     members = min(MOST_MEMBERS, n // (GROUPS_PER_VALUE * k))  # column c is in group c % n_groups
     n_groups = n // members if members > 1 else 0
@@ -58,18 +58,18 @@ def _largest(start, stop, values, k, exclude):
                     if column != skipped:
                         highest[group] = max(highest[group], own[column])
             for group in range(n_groups):
-                if size < k or highest[group] > heap_value[0]:
-                    size = push(heap_value, heap_column, size, highest[group], np.int32(group))
-            bound, size = heap_value[0], 0
+                if size < k or highest[group] > value_of(heap[0]):
+                    size = push(heap, size, highest[group], group)
+            bound, size = value_of(heap[0]), 0
             for group in range(n_groups):
                 if highest[group] >= bound:
                     for column in range(group, n_groups * members, n_groups):
                         if own[column] >= bound and column != skipped:
-                            size = push(heap_value, heap_column, size, own[column], np.int32(column))
+                            size = push(heap, size, own[column], column)
         for column in range(n_groups * members, n):
-            if (size < k or own[column] >= heap_value[0]) and column != skipped:
-                size = push(heap_value, heap_column, size, own[column], np.int32(column))
-        pop_sorted(heap_value, heap_column, size, found[row - start], columns[row - start])
+            if (size < k or own[column] >= value_of(heap[0])) and column != skipped:
+                size = push(heap, size, own[column], column)
+        pop_sorted(heap, size, found[row - start], columns[row - start])
     return columns, found
 
 

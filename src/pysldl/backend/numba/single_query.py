@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit
 
-from pysldl.backend.numba.heap import pop_sorted, push
+from pysldl.backend.numba.heap import number_of, pop_sorted, push, value_of
 from pysldl.backend.numba.label_pairs import support_of_row
 from pysldl.backend.numba.trees import add_trees
 from pysldl.backend.trees import TIE
@@ -57,35 +57,36 @@ def _best_sums(rows, values, mp, mi, md, total, met, left_out, numbers, sums):
         for column in range(len(total)):
             met[column] = column
     size, worst = 0, np.float32(1e-30)
-    heap_sum, heap_number = np.empty(len(sums), np.float32), np.empty(len(sums), np.int32)
+    heap = np.empty(len(sums), np.uint64)
     for at in range(n_met):
         column = met[at]
         found = total[column]
         total[column] = nothing
         if found >= worst and column != left_out:
-            size = push(heap_sum, heap_number, size, found, np.int32(column))
+            size = push(heap, size, found, column)
             if size == len(sums):
-                worst = heap_sum[0]
-    pop_sorted(heap_sum, heap_number, size, sums, numbers)
+                worst = value_of(heap[0])
+    pop_sorted(heap, size, sums, numbers)
 
 
 @njit(cache=True, nogil=True)
 def _rarest_of_heaviest(xi, xd, n_terms, max_postings, mp):
     """The heaviest terms of a row and their values, the rarest first, as many as have so many postings together."""
     n_terms = min(n_terms, len(xi))
-    heap_value, heap_term = np.empty(n_terms, np.float32), np.empty(n_terms, np.int32)
+    heap = np.empty(n_terms, np.uint64)
     size = 0
     for at in range(len(xi)):
-        if size < n_terms or xd[at] >= heap_value[0]:
-            size = push(heap_value, heap_term, size, xd[at], xi[at])
+        if size < n_terms or xd[at] >= value_of(heap[0]):
+            size = push(heap, size, xd[at], xi[at])
     terms, values, counts = np.empty(size, np.int32), np.empty(size, np.float32), np.empty(size, np.int64)
     for at in range(size):  # insertion sort: a row has few terms
-        term, count = heap_term[at], np.int64(mp[heap_term[at] + 1] - mp[heap_term[at]])
+        term = number_of(heap[at])
+        count = np.int64(mp[term + 1] - mp[term])
         place = at
         while place > 0 and (counts[place - 1] > count or (counts[place - 1] == count and terms[place - 1] > term)):
             terms[place], values[place], counts[place] = terms[place - 1], values[place - 1], counts[place - 1]
             place -= 1
-        terms[place], values[place], counts[place] = term, heap_value[at], count
+        terms[place], values[place], counts[place] = term, value_of(heap[at]), count
     n_read, n_kept = 0, 0
     while n_kept < size and (n_kept == 0 or n_read + counts[n_kept] <= max_postings):
         n_read += counts[n_kept]
@@ -215,12 +216,12 @@ def _rescore(
 ):  # fmt: skip
     """Put the scores of the second ranking stage in place of the first, see :mod:`pysldl.ranking.reranker`."""
     n_best, tiny = min(n_rescored, len(labels)), np.float32(1e-30)
-    heap_score, heap_place = np.empty(n_best, np.float32), np.empty(n_best, np.int32)
+    heap = np.empty(n_best, np.uint64)
     size = 0
     for at in range(len(labels)):
-        size = push(heap_score, heap_place, size, scores[at], np.int32(at))
+        size = push(heap, size, scores[at], at)
     kept, places = np.empty(n_best, np.float32), np.empty(n_best, np.int32)
-    pop_sorted(heap_score, heap_place, size, kept, places)
+    pop_sorted(heap, size, kept, places)
     own, support = labels[places], np.empty((n_best, 2), np.float32)
     best_vote, total = np.float32(0.0), 0.0
     for slot in range(n_best):

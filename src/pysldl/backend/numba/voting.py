@@ -6,8 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pysldl.backend.numba.heap import pop_sorted, push
-from pysldl.backend.threads import concatenate_parts
+from pysldl.backend.numba.heap import number_of, pop_sorted, push, value_of
+from pysldl.backend.threads import concatenate_parts, parallel_for
 
 
 def vote_top(
@@ -16,14 +16,64 @@ def vote_top(
     return concatenate_parts(_vote, len(neighbors), neighbors, weights, Y.indptr, Y.indices, Y.shape[1], m)
 
 
+def vote_twice(
+    neighbors: NDArray[np.int32], of_some: NDArray[np.float32], of_all: NDArray[np.float32], Y: Any, m: int
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32]]:
+    n_rows = len(neighbors)
+    labels, votes = np.full((n_rows, m), -1, dtype=np.int32), np.zeros((n_rows, m), dtype=np.float32)
+    of_both = np.full((n_rows, m), -1, dtype=np.int32)
+    parallel_for(
+        _vote_twice, n_rows, neighbors, of_some, of_all, Y.indptr, Y.indices, Y.shape[1], labels, votes, of_both
+    )
+    return labels, votes, of_both
+
+
+@njit(nogil=True, cache=True)
+def _vote_twice(start, stop, neighbors, of_some, of_all, yp, yi, n_labels, labels, votes, of_both):
+    """The labels of a neighbor are read once for both sums: how many it has cannot be foreseen."""
+    m = labels.shape[1]
+    nothing = np.float32(0.0)
+    total, total_of_some = np.zeros(n_labels, np.float32), np.zeros(n_labels, np.float32)
+    voted = np.empty(n_labels + 1, np.uint32)
+    heap = np.empty(m, np.uint64)
+    for row in range(start, stop):
+        n_voted = np.uint64(0)
+        for slot in range(neighbors.shape[1]):
+            neighbor, weight, own_weight = neighbors[row, slot], of_all[row, slot], of_some[row, slot]
+            if weight <= 0:
+                continue
+            for at in range(np.uint64(yp[neighbor]), np.uint64(yp[neighbor + 1])):
+                label = np.uint32(yi[at])
+                voted[n_voted] = label
+                n_voted += np.uint64(total[label] == nothing)
+                total[label] += weight
+                total_of_some[label] += own_weight
+        size = n_of_both = 0
+        worst = np.float32(1e-38)
+        for at in range(n_voted):
+            value = total_of_some[voted[at]]
+            if value >= worst:
+                size = push(heap, size, value, voted[at])
+                if size == m:
+                    worst = value_of(heap[0])
+            total_of_some[voted[at]] = nothing
+        pop_sorted(heap, size, votes[row], labels[row])
+        if n_voted > m:
+            for at in range(n_voted):
+                n_of_both = push(heap, n_of_both, total[voted[at]], voted[at])
+        for at in range(min(n_voted, np.uint64(m))):
+            of_both[row, at] = voted[at] if n_voted <= m else number_of(heap[at])
+        for at in range(n_voted):
+            total[voted[at]] = nothing
+
+
 @njit(nogil=True, cache=True)
 def _vote(start, stop, neighbors, weights, yp, yi, n_labels, m):
     labels = np.full((stop - start, m), -1, np.int32)
     votes = np.zeros((stop - start, m), np.float32)
     total = np.zeros(n_labels, np.float32)
     voted = np.empty(n_labels, np.int32)
-    heap_vote = np.empty(m, np.float32)
-    heap_label = np.empty(m, np.int32)
+    heap = np.empty(m, np.uint64)
     for row in range(start, stop):
         n_voted = 0
         for slot in range(neighbors.shape[1]):
@@ -40,9 +90,9 @@ def _vote(start, stop, neighbors, weights, yp, yi, n_labels, m):
         for at in range(n_voted):
             label = voted[at]
             if total[label] >= worst:
-                size = push(heap_vote, heap_label, size, total[label], label)
+                size = push(heap, size, total[label], label)
                 if size == m:
-                    worst = heap_vote[0]
+                    worst = value_of(heap[0])
             total[label] = 0
-        pop_sorted(heap_vote, heap_label, size, votes[row - start], labels[row - start])
+        pop_sorted(heap, size, votes[row - start], labels[row - start])
     return labels, votes
