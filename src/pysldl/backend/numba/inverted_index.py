@@ -1,4 +1,4 @@
-"""Products added up in an array of all indexed rows, a window of them at a time, which stays in the cache."""
+"""Products added up for a window of the indexed rows at a time, in one array that stays in the cache."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from scipy import sparse
 from pysldl.backend.numba.heap import pop_sorted, push, value_of
 from pysldl.backend.threads import concatenate_parts
 
-WINDOW = 1 << 17  # rows whose sums are half a megabyte
+WINDOW = 1 << 18  # rows whose sums are a megabyte
 
 
 def search_inverted_index(
@@ -99,7 +99,7 @@ def _end_below(numbers, start, stop, bound):
 def _search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):
     rows = np.full((stop - start, k), -1, np.int32)
     products = np.zeros((stop - start, k), np.float32)
-    total = np.zeros(n_rows, np.float32)
+    total = np.zeros(min(n_rows, WINDOW), np.float32)  # of the rows of a window
     nothing = np.float32(0.0)
     heap = np.empty(k, np.uint64)
     most_terms = 0
@@ -112,19 +112,20 @@ def _search(start, stop, qp, qi, qd, pp, pi, pd, n_rows, k, left_out):
         for term in range(n_terms):
             end[term] = pp[qi[first + term]]
         for bound in range(WINDOW, n_rows + WINDOW, WINDOW):
+            before = np.uint32(bound - WINDOW)
             for term in range(n_terms):
                 value, last = qd[first + term], np.uint64(pp[qi[first + term] + 1])
                 begin[term] = end[term]
                 end[term] = _end_below(pi, begin[term], last, bound) if bound < n_rows else last
                 for place in range(begin[term], end[term]):
-                    total[np.uint32(pi[place])] += value * pd[place]
+                    total[np.uint32(pi[place]) - before] += value * pd[place]
             # The rows are read once more instead of being noted when they are first met: whether that is so cannot be
             # foreseen, and to find out costs more than this. Sums that were looked at are nothing afterwards.
             for term in range(n_terms):
                 for place in range(begin[term], end[term]):
                     row = np.uint32(pi[place])
-                    value = total[row]
-                    total[row] = nothing
+                    value = total[row - before]
+                    total[row - before] = nothing
                     if value >= worst and row != skipped:
                         size = push(heap, size, value, row)
                         if size == k:
