@@ -23,6 +23,18 @@ def test_pairs_are_counted_in_parts(at_once, monkeypatch):
     np.testing.assert_array_equal(found.toarray(), np.where(shared >= 2, shared, 0))
 
 
+@pytest.mark.parametrize("at_once", [1, 50, 1 << 22])
+def test_the_rarest_pairs_go_where_there_are_too_many(at_once, monkeypatch):
+    Y = made_up()
+    shared = np.triu((Y.T @ Y).toarray(), 1)
+    monkeypatch.setattr(label_pairs, "PRODUCTS_AT_ONCE", at_once)
+    monkeypatch.setattr(label_pairs, "KEPT_PAIRS", 100)
+    monkeypatch.setattr(label_pairs, "KEPT_PAIRS_OF_LABEL", 5)
+    fewest = next(n for n in range(2, 400) if np.count_nonzero(shared >= n) <= 150)
+    assert fewest > 2 and np.count_nonzero(shared >= fewest) > 100
+    np.testing.assert_array_equal(count_pairs(Y).toarray(), np.where(shared >= fewest, shared, 0))
+
+
 def test_rows_left_out_and_rows_of_very_many_labels_do_not_count():
     Y, left_out = made_up(), np.arange(0, 400, 3)
     expected = count_pairs(sparse.csr_array(Y[np.setdiff1d(np.arange(400), left_out)]))

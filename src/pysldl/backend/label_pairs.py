@@ -8,6 +8,8 @@ from pysldl.backend.dispatch import as_int32_indices, primitive
 
 FEWEST_SHARED = 2  # rows: pairs of one row are most of all pairs, and say least
 MOST_LABELS = 100  # of a row whose pairs are counted: of so many labels hardly one speaks for another
+# Pairs kept: so many in any case, and so many a label. Rows with dozens of labels have far more of them.
+KEPT_PAIRS, KEPT_PAIRS_OF_LABEL = 1 << 20, 32
 PRODUCTS_AT_ONCE = 1 << 22
 LOOKED_UP_AT_ONCE = 1 << 18
 # Rows that have one of two labels alone, beside those that are counted: few rows prove little.
@@ -17,8 +19,10 @@ SMOOTHING = 5.0
 def count_pairs(Y: sparse.csr_array, left_out: NDArray[np.integer] | None = None) -> sparse.csr_array:
     """Rows that have both of two labels, (n_labels, n_labels), float32, above the diagonal; ``left_out`` do not count.
 
-    Pairs that only one row has are left out, and so are the pairs of rows with more than a hundred labels.
+    Pairs that only one row has are left out, and so are the pairs of rows with more than a hundred labels. Where more
+    are left than a million and 32 for each label, as many rows are asked of a pair as that takes.
     """
+    most, fewest = max(KEPT_PAIRS, KEPT_PAIRS_OF_LABEL * Y.shape[1]), FEWEST_SHARED
     lengths = np.diff(Y.indptr)
     counts = (lengths > 1) & (lengths <= MOST_LABELS)
     if left_out is not None:
@@ -28,21 +32,35 @@ def count_pairs(Y: sparse.csr_array, left_out: NDArray[np.integer] | None = None
     by_label = sparse.csr_array(rows.T)
     done = np.concatenate([[0], np.cumsum(by_label @ np.diff(rows.indptr).astype(np.float32), dtype=np.float64)])
     starts = np.unique(np.searchsorted(done, np.arange(0.0, max(done[-1], 1.0), PRODUCTS_AT_ONCE)))
-    parts = [
-        _common_pairs(by_label, rows, start, stop)
-        for start, stop in zip(starts, np.append(starts[1:], Y.shape[1]), strict=True)
-    ]
+    parts, n_pairs = [], 0
+    for start, stop in zip(starts, np.append(starts[1:], Y.shape[1]), strict=True):
+        parts.append(_common_pairs(by_label, rows, start, stop, fewest))
+        n_pairs += parts[-1].nnz
+        while n_pairs > most:  # a threshold that is only raised keeps the same pairs, whatever the parts are
+            fewest += 1
+            parts = [_shared_by(part, fewest) for part in parts]
+            n_pairs = sum(part.nnz for part in parts)
     pairs = sparse.csr_array(sparse.vstack(parts, format="csr"), dtype=np.float32)
     pairs.sort_indices()
     return as_int32_indices(pairs)
 
 
-def _common_pairs(by_label: sparse.csr_array, rows: sparse.csr_array, start: int, stop: int) -> sparse.csr_array:
-    """The pairs of some neighboring labels and later ones that enough rows share."""
+def _common_pairs(
+    by_label: sparse.csr_array, rows: sparse.csr_array, start: int, stop: int, fewest: int
+) -> sparse.csr_array:
+    """The pairs of some neighboring labels and later ones that at least ``fewest`` rows share."""
     shared = sparse.coo_array(by_label[start:stop] @ rows)
-    is_common = (shared.col > shared.row + start) & (shared.data >= FEWEST_SHARED)
-    places = shared.row[is_common], shared.col[is_common]
-    return sparse.csr_array((shared.data[is_common], places), shape=shared.shape)
+    return _kept(shared, (shared.col > shared.row + start) & (shared.data >= fewest))
+
+
+def _shared_by(pairs: sparse.csr_array, fewest: int) -> sparse.csr_array:
+    """The pairs that at least ``fewest`` rows share."""
+    listed = pairs.tocoo()
+    return _kept(listed, listed.data >= fewest)
+
+
+def _kept(pairs: sparse.coo_array, chosen: NDArray[np.bool_]) -> sparse.csr_array:
+    return sparse.csr_array((pairs.data[chosen], (pairs.row[chosen], pairs.col[chosen])), shape=pairs.shape)
 
 
 @primitive(numba=True, single_row="numpy")
