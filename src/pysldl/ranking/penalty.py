@@ -12,6 +12,7 @@ from pysldl.decoding.voting import clearly_better, row_quality
 from pysldl.ranking.candidates import best_labels
 
 MIDDLE, SMOOTHER, SHARPER = 0.3, 0.1, 1.0
+FEW_LEFT_OUT = 0.1  # of the labels: up to so many, classifiers that are very smooth can be judged
 TRIAL_PRODUCTS = 1e7  # of a weight and a value, in one pass over the rows: what one trial may cost
 
 Solve = Callable[[LabelProblems, float], tuple[sparse.csr_array, NDArray[np.float32]]]
@@ -31,8 +32,8 @@ def choose_penalty(
     Short rows and few labels want less than long rows and many labels. Where classifiers of all labels would cost too
     much to be trained several times, every second, third, ... label stands for all, in the order of their rows; the
     trials then cost the same however large the data are. A smaller weight must gain more than a standard error. Among
-    fewer labels, classifiers that are too smooth rank well: so the more labels are left out, the more must 0.3 gain
-    over 1, up to two standard errors.
+    fewer labels, classifiers that are too smooth rank well: so 0.1 is tried only where hardly any are left out, and the
+    more are, the more must 0.3 gain over 1, up to two standard errors.
 
     ``sample`` gives the problems of labels that have about so many rows together (:func:`some_labels`), without the
     held-out rows, and a factor of the weights tried, for having fewer rows than there are; ``solve`` gives weights and
@@ -52,9 +53,9 @@ def choose_penalty(
         return max(ways, key=np.mean)
 
     of_middle = quality_of(MIDDLE)
-    if clearly_better(quality_of(SMOOTHER), of_middle):
-        return SMOOTHER
     left_out = max(1 - is_chosen.sum() / max(len(np.unique(Y.indices)), 1), 0.0)
+    if left_out <= FEW_LEFT_OUT and clearly_better(quality_of(SMOOTHER), of_middle):
+        return SMOOTHER
     return SHARPER if clearly_better(quality_of(SHARPER), of_middle, -2 * left_out) else MIDDLE
 
 
