@@ -103,7 +103,7 @@ def test_a_pointer_of_a_newer_format_says_what_to_install(folder: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
 @pytest.mark.parametrize("name", ["manifest.json", "arrays.safetensors", "labels.json", "../../current.json"])
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(20, func_only=True)
 def test_a_pipe_or_a_device_in_place_of_a_file_is_not_opened(name: str, folder: Path) -> None:
     path = folder / name
     path.unlink()
