@@ -47,6 +47,7 @@ def test_csv_and_tsv(tmp_path: Path) -> None:
         ('{"text": 1, "labels": []}', "line 2: field 'text' must be a string"),
         ('{"text": "a", "labels": "sky"}', "line 2: field 'labels' must be a list of strings"),
         ('{"text": "a", "labels": [1]}', "line 2: field 'labels' must be a list of strings"),
+        ('{"text": "a", "labels": ["b", " "]}', "line 2: field 'labels' holds an empty label: leave it out"),
         ('{"text": "a", "labels": ["b"], "split": 3}', "line 2: field 'split' must be a string"),
     ],
 )

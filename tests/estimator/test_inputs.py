@@ -243,3 +243,17 @@ def test_warnings_of_a_fit_point_to_the_line_that_called_it():
     with pytest.warns(SLDLWarning, match="1 of 5 labels have no training examples") as warned:
         make_sldl("fast", calibrate=False).fit(TEXTS, LABELS, label_names=["sky", "dog", "cloud", "cat", "kite"])
     assert [warning.filename for warning in warned] == [__file__]
+
+
+def test_labels_that_differ_only_by_blanks_around_them_are_pointed_out():
+    rows = [text.split(",") for text in ("cat, dog", "dog,cat")] * 15
+    with pytest.warns(SLDLWarning, match=r"1 of 3 labels differ .* such as ' dog' and 'dog': strip the names"):
+        make_sldl("fast").fit(TEXTS, rows)
+
+
+def test_the_advice_for_labels_in_one_text_gives_neither_blanks_nor_empty_labels():
+    y = ["cat, dog", "dog", "cat,", "dog, cat", "", "cat"] * 5
+    with pytest.raises(DataError) as told:
+        make_sldl("fast").fit(TEXTS, y)
+    advice = str(told.value).split("write ")[1].split("; if")[0]
+    assert eval(advice, {"y": y[:5]}) == [["cat", "dog"], ["dog"], ["cat"], ["dog", "cat"], []]

@@ -68,6 +68,8 @@ def test_what_is_no_indicator(Y, message):
         ([["a"], "b"], r"Row 1 of y is 'b'.*write \['b'\]"),
         ([["a"], [1, "b"]], "Row 1 of y holds 1, but label names are texts"),
         ([[1, 2], [3]], "written as text"),
+        ([["a"], ["b", ""]], r"Row 1 of y holds the empty label '': leave it out, and write \[\] for no labels"),
+        ([{"a"}, {" "}], "Row 1 of y holds the empty label ' '"),
     ],
 )
 def test_rows_that_are_no_names(rows, message):

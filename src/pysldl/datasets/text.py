@@ -333,6 +333,8 @@ def _json_records(path: str | os.PathLike[str], fields: _Fields, encoding: str |
         names = row[fields.labels]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise DataError(f"{place}: field {fields.labels!r} must be a list of strings.")
+        if not all(name.strip() for name in names):
+            raise DataError(f"{place}: field {fields.labels!r} holds an empty label: leave it out.")
         record = _row_record(row, fields, names)
         if record.split is not None and not isinstance(record.split, str):
             raise DataError(f"{place}: field {fields.split or USUAL_SPLIT!r} must be a string.")

@@ -205,13 +205,24 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         return self.calibrate and self.target_kind_ != "classes"
 
     def _warn_of_labels(self) -> None:
-        """Warn of labels that are not in the vocabulary, or that no training row carries."""
+        """Warn of labels that are not in the vocabulary, that are one label spelled twice, or that no row carries."""
         if self.vocabulary_ is not None and self.label_ids_ is not None:
             unknown = [name for name in self.label_ids_.tolist() if name not in self.vocabulary_]
             if unknown:
                 warnings.warn(
                     f"{len(unknown)} of {len(self.label_ids_)} labels are not in the vocabulary, such as "
                     f"{unknown[0]!r}; they keep their names.",
+                    SLDLWarning,
+                    stacklevel=5,
+                )
+        if self.target_kind_ == "names":
+            names = self.label_names_.tolist()
+            known = set(names)
+            twins = [name for name in names if name != name.strip() and name.strip() in known]
+            if twins:
+                warnings.warn(
+                    f"{len(twins)} of {len(names)} labels differ from another one only by blanks around them, such as "
+                    f"{twins[0]!r} and {twins[0].strip()!r}: strip the names, unless they are different labels.",
                     SLDLWarning,
                     stacklevel=5,
                 )

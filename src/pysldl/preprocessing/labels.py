@@ -293,6 +293,10 @@ def as_rows_of_names(Y: Any) -> list[list[str]] | None:
         for value in row:
             if not isinstance(value, str):
                 raise DataError(f"Row {number} of y holds {value!r}, but label names are texts.")
+            if not value or value.isspace():
+                raise DataError(
+                    f"Row {number} of y holds the empty label {value!r}: leave it out, and write [] for no labels."
+                )
     return rows
 
 
@@ -309,8 +313,8 @@ def _refuse_lists_in_texts(texts: Sequence[str]) -> None:
             example = next(text for text in texts if separator in text)
             raise DataError(
                 f"y holds texts such as {example!r}, which look like several labels in one text. For lists of labels "
-                f"write [text.split({separator!r}) for text in y]; if every text is one class, pass "
-                "LabelEncoder().fit_transform(y)."
+                f"write [[label.strip() for label in text.split({separator!r}) if label.strip()] for text in y]; if "
+                "every text is one class, pass LabelEncoder().fit_transform(y)."
             )
 
 
