@@ -18,6 +18,7 @@ from pysldl._utils.light_estimator import all_or_nothing, validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback, reporting
 from pysldl.estimator.concepts import identifiers_of, identify_labels
 from pysldl.estimator.predictor import LabelPredictor
+from pysldl.estimator.settings import advice_on_parameter
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.inspection.display import fitted_html, fitted_summary
 from pysldl.metrics import evaluate
@@ -169,6 +170,25 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         check_consistent_length(X, labels.Y)
         names = self._named_features(X, feature_names)
         return self._fit_to(TrainingRows(X, labels, names, self.vectorizer_, self.n_dense_, vocabulary, label_ids))
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of stages as ``stage__name``.
+
+        Parameters
+        ----------
+        **params
+            An unknown one is an error that names those that may have been meant.
+        """
+        try:
+            super().set_params(**params)
+        except (AttributeError, ValueError):
+            present = self.get_params()
+            unknown = next((key for key in params if key not in present), None)
+            if unknown is None:
+                raise
+            told = advice_on_parameter(unknown, present)
+            raise DataError(f"{type(self).__name__} has no parameter {unknown!r}: {told}") from None
+        return self
 
     def _fit_to(self, rows: TrainingRows) -> Self:
         """Fit to checked rows: set what is known of them, then learn."""

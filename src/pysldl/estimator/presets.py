@@ -35,7 +35,9 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         Features that are measurements rather than words are standardized, and need no trees. All weights are chosen on
         training rows.
     **overrides
-        Parameters to change, nested ones by scikit-learn's double underscore: ``decoder__n_neighbors=50``.
+        Parameters to change, those of a stage by scikit-learn's double underscore: ``decoder__n_neighbors=50``. In
+        ``"accurate"`` a stage has two forms, ``small`` where there are few features and ``large`` where there are many:
+        ``decoder__large__n_neighbors=50``. ``get_params()`` of the classifier lists all.
 
     Examples
     --------
