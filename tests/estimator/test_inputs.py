@@ -257,3 +257,13 @@ def test_the_advice_for_labels_in_one_text_gives_neither_blanks_nor_empty_labels
         make_sldl("fast").fit(TEXTS, y)
     advice = str(told.value).split("write ")[1].split("; if")[0]
     assert eval(advice, {"y": y[:5]}) == [["cat", "dog"], ["dog"], ["cat"], ["dog", "cat"], []]
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_missing_number_of_a_frame_is_named(library):
+    frame = library.DataFrame({"a": [1.0, 2.0] * 15, "b": [3.0, None] + [4.0] * 28})
+    with pytest.raises(DataError, match="contains NaN, first in row 1, column 1: fill it in"):
+        make_sldl("fast").fit(frame, LABELS)
+    if library is pd:
+        with pytest.raises(DataError, match="contains NaN, first in row 1, column 1: fill it in"):
+            make_sldl("fast").fit(frame.convert_dtypes(), LABELS)

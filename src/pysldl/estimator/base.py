@@ -27,6 +27,7 @@ from pysldl.preprocessing.features import (
     as_dense_rows,
     canonical_rows,
     column_names,
+    first_missing,
     is_frame,
     require_dense,
 )
@@ -384,6 +385,8 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
 
     def _features(self, X: Any, dense: Any = None, *, reset: bool = False, Y: sparse.csr_array | None = None) -> Any:
         """Validated features; texts go through the vectorizer, which labels ``Y`` of the same rows may choose."""
+        if X is None or (isinstance(X, (list, tuple)) and not X):
+            raise DataError(f"X is {X!r}: pass one text per row, or a matrix of features with a row or more.")
         texts = as_texts(X)
         if texts is not None:
             if reset:
@@ -392,7 +395,10 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
                     # What fit_transform gives has other last bits than what transform gives for the same texts.
                     X = self.vectorizer_.fit(texts).transform(texts)
                 except ValueError as error:
-                    raise DataError(f"The texts give no features: {error}") from error
+                    why = str(error).rstrip(".")
+                    if "empty vocab" in why:
+                        why = "they have no words of two letters or more"
+                    raise DataError(f"The texts give no features: {why}.") from error
             elif getattr(self, "vectorizer_", None) is None:
                 raise DataError("This model was fitted on features, not on texts: pass a matrix.")
             else:
@@ -400,7 +406,17 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         elif reset:
             self.vectorizer_ = None
         X = self._with_dense(X, dense, reset)
-        return canonical_rows(validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset))
+        try:
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        except ValueError as error:
+            if not str(error).startswith("Input X contains NaN"):
+                raise
+            row, column = first_missing(X)
+            raise DataError(
+                f"Input X contains NaN, first in row {row}, column {column}: fill it in, for example by scikit-learn's "
+                "SimpleImputer before this classifier, or leave the row out."
+            ) from None
+        return canonical_rows(X)
 
     def _with_dense(self, X: Any, dense: Any, reset: bool) -> Any:
         """Features with the dense vectors, if there are any, as their last columns."""
