@@ -91,6 +91,8 @@ def test_a_bare_string_is_not_taken_for_its_letters(fitted, method):
 
 
 BAD_TEXTS = {
+    "iterator": (iter(["a b", "c d"]), r"X is an iterator, .*: pass list\(X\)"),
+    "bytes": ([b"a b", b"c d"], "X holds bytes, not texts: decode them"),
     "None": (["a", None], "Row 1 of X is None"),
     "NaN": (pd.Series(["a", np.nan]), "Row 1 of X is nan"),
     "polars null": (pl.Series([None, "a"]), "Row 0 of X is None"),
