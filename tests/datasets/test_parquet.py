@@ -82,6 +82,7 @@ def test_predictions_need_no_labels(tmp_path):
         ({"text": ["x", "y"], "labels": [[1], [2]]}, "'labels' must hold lists of strings"),
         ({"text": ["x", "y"], "labels": [["a"], None]}, "row 1: column 'labels' is empty; write an empty list"),
         ({"text": ["x", "y"], "labels": [["a"], [None]]}, "row 1: a label in column 'labels' is empty"),
+        ({"text": ["x", "y"], "labels": [["a"], [""]]}, "a label in column 'labels' is an empty text; leave it out"),
         ({"text": ["x", "y"]}, "has no column 'labels'; it has 'text'"),
         ({"body": ["x"], "labels": [["a"]]}, "has no column 'text'; it has 'body', 'labels'"),
         ({"indices": [[0, 1]], "values": [[1.0]], "labels": [["a"]]}, "row 0: has 2 'indices', but 1 'values'"),

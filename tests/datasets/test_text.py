@@ -43,10 +43,11 @@ def test_csv_and_tsv(tmp_path: Path) -> None:
     [
         ("{broken", "line 2: is not JSON"),
         ("[1]", "line 2: expected a JSON object, found list"),
-        ('{"text": "a"}', "line 2: has no field 'labels'; it has 'text'"),
+        ('{"text": "a"}', "line 2: has no field 'labels'; it has 'text'. Name them, .* --labels tags"),
         ('{"text": 1, "labels": []}', "line 2: field 'text' must be a string"),
         ('{"text": "a", "labels": "sky"}', "line 2: field 'labels' must be a list of strings"),
         ('{"text": "a", "labels": [1]}', "line 2: field 'labels' must be a list of strings"),
+        ('{"text": "a", "labels": ["b", " "]}', "line 2: field 'labels' holds an empty label: leave it out"),
         ('{"text": "a", "labels": ["b"], "split": 3}', "line 2: field 'split' must be a string"),
     ],
 )
@@ -60,7 +61,9 @@ def test_json_faults_are_named_by_line(tmp_path: Path, line: str, message: str) 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("words,labels\na,b\n", "line 1: has no column 'text'; it has 'words', 'labels'"),
+        ("words,labels\na,b\n", "line 1: has no column 'text'; it has 'words', 'labels'. Name them, as in text='body'"),
+        ("Text;Labels\na;b\n", "If ';' stands between columns, say delimiter=';' .in the shell: --read 'delimiter=;'"),
+        ("text\tlabels\na\tb\n", r"If '\\t' stands between columns, say delimiter='tab'"),
         ("text,labels\na\n", "line 2: expected 2 columns"),
         ("text,labels\na,b,c\n", "line 2: expected 2 columns"),
         ('text,labels\n"a"x,b\n', "line 2: is not CSV"),

@@ -91,6 +91,8 @@ def test_a_bare_string_is_not_taken_for_its_letters(fitted, method):
 
 
 BAD_TEXTS = {
+    "iterator": (iter(["a b", "c d"]), r"X is an iterator, .*: pass list\(X\)"),
+    "bytes": ([b"a b", b"c d"], "X holds bytes, not texts: decode them"),
     "None": (["a", None], "Row 1 of X is None"),
     "NaN": (pd.Series(["a", np.nan]), "Row 1 of X is nan"),
     "polars null": (pl.Series([None, "a"]), "Row 0 of X is None"),
@@ -243,3 +245,27 @@ def test_warnings_of_a_fit_point_to_the_line_that_called_it():
     with pytest.warns(SLDLWarning, match="1 of 5 labels have no training examples") as warned:
         make_sldl("fast", calibrate=False).fit(TEXTS, LABELS, label_names=["sky", "dog", "cloud", "cat", "kite"])
     assert [warning.filename for warning in warned] == [__file__]
+
+
+def test_labels_that_differ_only_by_blanks_around_them_are_pointed_out():
+    rows = [text.split(",") for text in ("cat, dog", "dog,cat")] * 15
+    with pytest.warns(SLDLWarning, match=r"1 of 3 labels differ .* such as ' dog' and 'dog': strip the names"):
+        make_sldl("fast").fit(TEXTS, rows)
+
+
+def test_the_advice_for_labels_in_one_text_gives_neither_blanks_nor_empty_labels():
+    y = ["cat, dog", "dog", "cat,", "dog, cat", "", "cat"] * 5
+    with pytest.raises(DataError) as told:
+        make_sldl("fast").fit(TEXTS, y)
+    advice = str(told.value).split("write ")[1].split("; if")[0]
+    assert eval(advice, {"y": y[:5]}) == [["cat", "dog"], ["dog"], ["cat"], ["dog", "cat"], []]
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_a_missing_number_of_a_frame_is_named(library):
+    frame = library.DataFrame({"a": [1.0, 2.0] * 15, "b": [3.0, None] + [4.0] * 28})
+    with pytest.raises(DataError, match="contains NaN, first in row 1, column 1: fill it in"):
+        make_sldl("fast").fit(frame, LABELS)
+    if library is pd:
+        with pytest.raises(DataError, match="contains NaN, first in row 1, column 1: fill it in"):
+            make_sldl("fast").fit(frame.convert_dtypes(), LABELS)

@@ -70,5 +70,5 @@ def test_settings_are_changed_by_name():
 def test_unknown_presets_and_settings_are_named():
     with pytest.raises(DataError, match="no preset 'papyrus'; choose one of accurate, blend"):
         make_sldl("papyrus")
-    with pytest.raises(DataError, match="Preset 'paper': Invalid parameter 'neighbors'"):
+    with pytest.raises(DataError, match="Preset 'paper': SLDLClassifier has no parameter 'neighbors': did you mean"):
         make_sldl("paper", neighbors=3)

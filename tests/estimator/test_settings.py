@@ -38,7 +38,7 @@ def test_a_stage_is_replaced_by_name_before_its_parameters_are_set():
     [
         ("embedding=Popen", r"--set embedding=Popen: choose one of GaussianLabelEmbedding"),
         ("decoder.neighbors=FeatureNeighborDecoder", "choose one of JointNeighborDecoder, NeighborDecoder"),
-        ("decoder.n_neighbours=3", "did you mean 'decoder__n_neighbors'"),
+        ("decoder.n_neighbours=3", "did you mean 'decoder.n_neighbors'"),
         ("nothing=3", "its own are calibrate"),
         ("calibrate=3", "expected a value like True"),
         ("decoder.n_neighbors=2.5", "expected a value like 30"),
@@ -48,3 +48,37 @@ def test_a_stage_is_replaced_by_name_before_its_parameters_are_set():
 def test_mistakes_are_named(word, message):
     with pytest.raises(DataError, match=message):
         with_settings(make_sldl("paper"), parse_settings([word], "--set"), "--set")
+
+
+@pytest.mark.parametrize(
+    ("preset", "name", "advice"),
+    [
+        ("fast", "n_neighbors", "did you mean 'decoder__n_neighbors'?"),
+        ("fast", "n_neigbors", "did you mean 'decoder__n_neighbors'?"),
+        ("fast", "decoder__n_neigbors", "did you mean 'decoder__n_neighbors'"),
+        ("fast", "ranker__C", "its ranker is None, which has no parameters."),
+        ("accurate", "ranker__C", "did you mean 'ranker__large__C'?"),
+        (
+            "accurate",
+            "decoder__n_neighbors",
+            "did you mean 'decoder__large__n_neighbors' or 'decoder__small__neighbors__n_neighbors'?",
+        ),
+    ],
+)
+def test_a_parameter_that_a_classifier_does_not_have_leads_to_the_one_that_was_meant(preset, name, advice):
+    expected = f"SLDLClassifier has no parameter '{name}': {advice}"
+    with pytest.raises(DataError) as told:
+        make_sldl(preset, **{name: 1})
+    assert str(told.value).startswith(f"Preset '{preset}': {expected}")
+    with pytest.raises(DataError) as told:
+        make_sldl(preset).set_params(**{name: 1})
+    assert str(told.value).startswith(expected)
+
+
+def test_a_setting_is_named_with_points_as_it_is_written_in_a_shell():
+    with pytest.raises(DataError) as told:
+        with_settings(make_sldl("accurate"), parse_settings(["decoder.n_neighbors=5"], "--set"), "--set")
+    assert str(told.value) == (
+        "--set decoder.n_neighbors: SLDLClassifier has no such parameter; did you mean 'decoder.large.n_neighbors' or "
+        "'decoder.small.neighbors.n_neighbors'?"
+    )

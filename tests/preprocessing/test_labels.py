@@ -68,6 +68,9 @@ def test_what_is_no_indicator(Y, message):
         ([["a"], "b"], r"Row 1 of y is 'b'.*write \['b'\]"),
         ([["a"], [1, "b"]], "Row 1 of y holds 1, but label names are texts"),
         ([[1, 2], [3]], "written as text"),
+        (iter([["a"], ["b"]]), r"y is an iterator, .*: pass list\(y\)"),
+        ([["a"], ["b", ""]], r"Row 1 of y holds the empty label '': leave it out, and write \[\] for no labels"),
+        ([{"a"}, {" "}], "Row 1 of y holds the empty label ' '"),
     ],
 )
 def test_rows_that_are_no_names(rows, message):
@@ -81,13 +84,14 @@ def test_rows_that_are_no_names(rows, message):
         ([0.5, 1.0], "continuous"),
         ([np.nan, 1.0], "NaN"),
         (["a", None], "Row 1 of y is None"),
+        ([{"a": 1}, {"b": 1}], "Row 0 of y is a dict; give the names of its labels as a list"),
         (["['a', 'b']", "['a']"], "literal_eval"),
         (["a;b", "a", "b;c", "c", "a;b;c"], r"text.split\(';'\)"),
     ],
 )
 def test_what_is_no_class_a_row(values, message):
     with pytest.raises(DataError, match=message):
-        as_classes(np.array(values, dtype=object if isinstance(values[0], str) else None))
+        as_classes(np.array(values, dtype=object if isinstance(values[0], (str, dict)) else None))
 
 
 def test_names_with_commas_are_classes():

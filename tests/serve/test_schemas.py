@@ -29,7 +29,10 @@ def test_inputs(body, inputs):
     ("body", "message"),
     [
         ("[]", "the body: Expected `object`, got `array`."),
-        ('{"more": 1}', "the body: Object contains unknown field `more`."),
+        (
+            '{"more": 1}',
+            "the body: Object contains unknown field `more`. It may have input, inputs, k, threshold, labels.",
+        ),
         ('{"input": 5}', "input: Expected `str | object | array | null`, got `int`."),
         ('{"input": [1, 2]}', "input: Expected `array` of length >= 4."),
         ('{"inputs": [[1, 2, 3, 4], [1, 2, 3, true]]}', "inputs[1][3]: Expected `float`, got `bool`."),
@@ -81,7 +84,10 @@ def test_queries_become_values():
         ([("limit", "0")], "limit: Expected `int` >= 1."),
         ([("limit", "x")], "limit: Expected `int`, got `str`."),
         ([("limit", "٣")], "limit: Expected `int`, got `str`."),
-        ([("m", "1")], "the query: Object contains unknown field `m`."),
+        (
+            [("m", "1")],
+            "the query: Object contains unknown field `m`. It may have query, min_count, offset, limit.",
+        ),
         ([("limit", "1"), ("limit", "2")], "the query: gives a parameter twice."),
         ([("query", "x" * 201)], "query: Expected `str` of length <= 200."),
     ],

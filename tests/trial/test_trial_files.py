@@ -32,6 +32,22 @@ def test_a_split_can_be_one_file_a_part(sldl, records, records_file, tmp_path, s
     assert sorted(test.label_names[test.Y[[0]].indices]) == sorted(record["labels"])
 
 
+@pytest.mark.parametrize("out", ["records.csv", "records-{split}.csv"])
+def test_a_split_does_not_replace_the_file_that_is_read(sldl, records_file, tmp_path, out):
+    lines = ["text,labels,shelf", *(f"text of record {row},sky,A{row}" for row in range(20))]
+    path = tmp_path / out.replace("{split}", "train")
+    path.write_text("\n".join(lines))
+    told = sldl("split", path, "--out", tmp_path / out, code=2).err
+    assert f"--out {path}: this is the file that is read; choose another name" in told
+    assert path.read_text() == "\n".join(lines)  # with the shelves
+
+
+def test_a_share_of_few_rows_that_is_no_row_is_named_as_it_was_given(sldl, tmp_path):
+    (tmp_path / "three.csv").write_text("text,labels\nsea,a\nsky,b\nsun,c\n")
+    told = sldl("split", tmp_path / "three.csv", "--out", tmp_path / "parts.csv", code=2).err
+    assert "--test 0.1: of 3 rows one part would get none; choose another share." in told
+
+
 def test_features_are_split_too(sldl, tmp_path):
     from pysldl.datasets import make_asymmetric_multilabel, write_npz
 

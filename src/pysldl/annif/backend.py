@@ -24,7 +24,8 @@ class SLDLBackend(AnnifLearningBackend):
 
     Parameters of a project, beside those of Annif: ``preset`` (accurate, fast, paper, official or blend), ``min_df``,
     ``ngram``, ``seed``, and ``settings``, which changes parameters of the classifier as ``sldl fit --set`` does:
-    ``settings=decoder.n_neighbors=50 ranker.n_candidates=100``. Texts are tokenized by the analyzer of the project.
+    ``settings=decoder.large.n_neighbors=50 ranker.large.n_candidates=100``. Texts are tokenized by the analyzer of the
+    project.
     """
 
     name = "pysldl"

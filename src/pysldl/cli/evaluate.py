@@ -32,7 +32,10 @@ def evaluate(
 
     Example: `sldl evaluate eurlex eurlex57k --split test --ks 1,3,5`
 
-    Propensities come from the label counts of the rows that the model was fitted on.
+    P@k (precision) is the share of the k best predicted labels that are right, R@k (recall) the share of the true
+    labels that are among them; nDCG@k also counts how far up they are. PSP and PSnDCG are propensity-scored: a rare
+    label counts more than a frequent one. Propensities come from the label counts of the rows that
+    the model was fitted on.
 
     Parameters
     ----------

@@ -55,7 +55,9 @@ def fit(
         texts; paper, official or blend, with Gaussian label embeddings. Or a baseline: SLEEC, DXML, FL,
         CB, DB, PACA, FLEM, DELA, CLIF, KD-TEA, AdaC2, prior, knn, ovr or ridge.
     set_ : list of str, optional
-        Change a parameter, as key=value: `--set decoder.n_neighbors=50`. A stage is replaced by its class:
+        Change a parameter, as key=value; `sldl inspect` lists those of a model. accurate has two forms of some stages,
+        small for few features and large for many, such as words: `--set decoder.large.n_neighbors=50`. With the other
+        presets: `--set decoder.n_neighbors=50`. A stage is replaced by its class:
         `--set embedding=RandomLabelEmbedding`.
     split : str, optional
         Rows to learn from: a split of the data, or all. Default: train if there is such a split, else all.

@@ -1,6 +1,6 @@
 """`sldl split`: training and test rows of a data set that has no split."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,12 +51,12 @@ def split(
     write = _writer(out)
     dataset = replace(read_data(data, reading), splits={})
     parts = _parts(dataset, test, validation, random, seed)
+    files = {name: out.with_name(out.name.replace(PLACE, name)) for name in parts}
+    _keep_source(data, files.values())
     if PLACE in out.name:
-        files = {name: out.with_name(out.name.replace(PLACE, name)) for name in parts}
         for name, rows in parts.items():
             write(dataset.subset(rows), files[name])
     else:
-        files = dict.fromkeys(parts, out)
         write(replace(dataset, splits=parts), out)
     result = {
         name: {"rows": len(rows), "labels": int((dataset.Y[rows].sum(axis=0) > 0).sum()), "file": str(files[name])}
@@ -69,6 +69,13 @@ def split(
         for name, facts in result.items():
             shown.add_row(name, *map(str, facts.values()))
         console().print(shown)
+
+
+def _keep_source(data: str, files: Iterable[Path]) -> None:
+    """Raise an error if one of the files to write is the one that was read, which may have fields that are left out."""
+    for file in files:
+        if Path(data).exists() and file.exists() and file.samefile(data):
+            raise DataError(f"--out {file}: this is the file that is read; choose another name for what is written.")
 
 
 def _writer(out: Path) -> Any:
@@ -101,6 +108,11 @@ def _parts(dataset: "Dataset", test: float, validation: float, random: bool, see
             n_chosen = max(1, round(wanted * len(rest)))
             others, chosen = np.sort(shuffled[n_chosen:]), np.sort(shuffled[:n_chosen])
         else:
-            others, chosen = stratified_split(dataset.Y[rest], wanted, random_state=seed)
+            try:
+                others, chosen = stratified_split(dataset.Y[rest], wanted, random_state=seed)
+            except DataError:
+                raise DataError(
+                    f"--{name} {share:g}: of {dataset.n_samples} rows one part would get none; choose another share."
+                ) from None
         parts[name], rest = rest[chosen], rest[others]
     return {"train": rest, **parts}

@@ -19,6 +19,7 @@ from pysldl.exceptions import DataError
 
 UNPACK_LIMIT = "PYSLDL_UNPACK_LIMIT"  # the environment variable
 DEFAULT_LIMIT = 100
+OTHER_DELIMITERS = (";", "\t", "|", ",")
 UNPACKED_OF_ANY_FILE = 256 << 20
 
 
@@ -194,6 +195,11 @@ def _check_columns(columns: Sequence[str], needed: Sequence[str], where: str, ad
     for name in needed:
         if name not in columns:
             told = advice if len(columns) > 1 else ""
+            other = next((mark for mark in OTHER_DELIMITERS if mark in columns[0]), None)
+            if advice and len(columns) == 1 and other is not None:
+                mark = "tab" if other == "\t" else other
+                in_shell = f"(in the shell: --read 'delimiter={mark}')"
+                told = f" If {other!r} stands between columns, say delimiter={mark!r} {in_shell}."
             raise DataError(f"{where}: has no column {name!r}; it has {', '.join(map(repr, columns))}.{told}")
     for name in filter(None, columns):
         if columns.count(name) > 1:

@@ -387,6 +387,8 @@ def _labels(column: Any, part: Part, name: str) -> EncodedLabels:
     used = np.bincount(Y.indices, minlength=len(names)) > 0
     if not used.all():
         Y, names = Y[:, used], [known for known, is_used in zip(names, used.tolist(), strict=True) if is_used]
+    if not all(known.strip() for known in names):
+        raise DataError(f"{part}: a label in column {name!r} is an empty text; leave it out.")
     return EncodedLabels(as_int32_indices(Y), name_array(names), "names")
 
 

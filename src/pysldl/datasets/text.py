@@ -23,6 +23,7 @@ USUAL_ID, USUAL_TITLE = "id", "title"
 USUAL_SEPARATOR = ";"
 OTHER_SEPARATORS = ("|", ",")
 BETWEEN_TEXTS = "\n"
+NAME_THEM = " Name them, as in text='body', labels='tags' (in the shell: --text body --labels tags)."
 IF_NO_HEADER = " If the first line is a row and not a header, say header=False (in the shell: --read header=false)."
 TEXT_FORMATS = {
     ".json": "jsonl",
@@ -63,6 +64,11 @@ class _Fields:
     @property
     def needed(self) -> list[str]:
         return [name for name in (*self.text, self.labels, self.split, self.id, self.title) if name is not None]
+
+    @property
+    def advice(self) -> str:
+        """What to do where the usual text or labels are missing."""
+        return NAME_THEM if USUAL_TEXT in self.text or self.labels == USUAL_LABELS else ""
 
     def optional(self, row: dict[str, Any], part: str, usual: str) -> Any:
         """The value of a part that a row need not have."""
@@ -180,7 +186,8 @@ def read_texts(
     if format == "jsonl":
         return _text_rows(path, [_json_text(record, fields, place) for place, record in _json_values(path, encoding)])
     if format == "csv":
-        rows = table_rows(path, fields.needed, TableFormat(delimiter, header, encoding), IF_NO_HEADER)
+        written = TableFormat(delimiter, header, encoding)
+        rows = table_rows(path, fields.needed, written, fields.advice + IF_NO_HEADER)
         return _text_rows(path, [_row_record(row, fields, []) for _, row in rows])
     raise DataError(f"{path}: texts are read from jsonl, csv, lines, not from the format {format!r}.")
 
@@ -326,13 +333,16 @@ def _json_records(path: str | os.PathLike[str], fields: _Fields, encoding: str |
             raise DataError(f"{place}: expected a JSON object, found {type(row).__name__}.")
         for key in (name for name in fields.needed if name != fields.split):
             if key not in row:
-                raise DataError(f"{place}: has no field {key!r}; it has {', '.join(map(repr, row))}.")
+                told = fields.advice if key in (USUAL_TEXT, USUAL_LABELS) else ""
+                raise DataError(f"{place}: has no field {key!r}; it has {', '.join(map(repr, row))}.{told}")
         for key in fields.text:
             if not isinstance(row[key], str):
                 raise DataError(f"{place}: field {key!r} must be a string.")
         names = row[fields.labels]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise DataError(f"{place}: field {fields.labels!r} must be a list of strings.")
+        if not all(name.strip() for name in names):
+            raise DataError(f"{place}: field {fields.labels!r} holds an empty label: leave it out.")
         record = _row_record(row, fields, names)
         if record.split is not None and not isinstance(record.split, str):
             raise DataError(f"{place}: field {fields.split or USUAL_SPLIT!r} must be a string.")
@@ -347,7 +357,7 @@ def _csv_records(
 ) -> Iterator[_Record]:
     unseparated: tuple[str, str] | None = None
     has_separator = False
-    for line, row in table_rows(path, fields.needed, written, IF_NO_HEADER):
+    for line, row in table_rows(path, fields.needed, written, fields.advice + IF_NO_HEADER):
         joined = row[str(fields.labels)]
         has_separator |= USUAL_SEPARATOR in joined
         other = next((other for other in OTHER_SEPARATORS if other in joined), None)

@@ -18,6 +18,7 @@ from pysldl._utils.light_estimator import all_or_nothing, validate_parameters
 from pysldl._utils.progress import Progress, ProgressCallback, reporting
 from pysldl.estimator.concepts import identifiers_of, identify_labels
 from pysldl.estimator.predictor import LabelPredictor
+from pysldl.estimator.settings import advice_on_parameter
 from pysldl.exceptions import DataError, SLDLWarning
 from pysldl.inspection.display import fitted_html, fitted_summary
 from pysldl.metrics import evaluate
@@ -26,6 +27,7 @@ from pysldl.preprocessing.features import (
     as_dense_rows,
     canonical_rows,
     column_names,
+    first_missing,
     is_frame,
     require_dense,
 )
@@ -170,6 +172,25 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         names = self._named_features(X, feature_names)
         return self._fit_to(TrainingRows(X, labels, names, self.vectorizer_, self.n_dense_, vocabulary, label_ids))
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of stages as ``stage__name``.
+
+        Parameters
+        ----------
+        **params
+            An unknown one is an error that names those that may have been meant.
+        """
+        try:
+            super().set_params(**params)
+        except (AttributeError, ValueError):
+            present = self.get_params()
+            unknown = next((key for key in params if key not in present), None)
+            if unknown is None:
+                raise
+            told = advice_on_parameter(unknown, present)
+            raise DataError(f"{type(self).__name__} has no parameter {unknown!r}: {told}") from None
+        return self
+
     def _fit_to(self, rows: TrainingRows) -> Self:
         """Fit to checked rows: set what is known of them, then learn."""
         n_samples, n_labels = rows.labels.Y.shape
@@ -205,13 +226,24 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         return self.calibrate and self.target_kind_ != "classes"
 
     def _warn_of_labels(self) -> None:
-        """Warn of labels that are not in the vocabulary, or that no training row carries."""
+        """Warn of labels that are not in the vocabulary, that are one label spelled twice, or that no row carries."""
         if self.vocabulary_ is not None and self.label_ids_ is not None:
             unknown = [name for name in self.label_ids_.tolist() if name not in self.vocabulary_]
             if unknown:
                 warnings.warn(
                     f"{len(unknown)} of {len(self.label_ids_)} labels are not in the vocabulary, such as "
                     f"{unknown[0]!r}; they keep their names.",
+                    SLDLWarning,
+                    stacklevel=5,
+                )
+        if self.target_kind_ == "names":
+            names = self.label_names_.tolist()
+            known = set(names)
+            twins = [name for name in names if name != name.strip() and name.strip() in known]
+            if twins:
+                warnings.warn(
+                    f"{len(twins)} of {len(names)} labels differ from another one only by blanks around them, such as "
+                    f"{twins[0]!r} and {twins[0].strip()!r}: strip the names, unless they are different labels.",
                     SLDLWarning,
                     stacklevel=5,
                 )
@@ -353,6 +385,8 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
 
     def _features(self, X: Any, dense: Any = None, *, reset: bool = False, Y: sparse.csr_array | None = None) -> Any:
         """Validated features; texts go through the vectorizer, which labels ``Y`` of the same rows may choose."""
+        if X is None or (isinstance(X, (list, tuple)) and not X):
+            raise DataError(f"X is {X!r}: pass one text per row, or a matrix of features with a row or more.")
         texts = as_texts(X)
         if texts is not None:
             if reset:
@@ -361,7 +395,10 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
                     # What fit_transform gives has other last bits than what transform gives for the same texts.
                     X = self.vectorizer_.fit(texts).transform(texts)
                 except ValueError as error:
-                    raise DataError(f"The texts give no features: {error}") from error
+                    why = str(error).rstrip(".")
+                    if "empty vocab" in why:
+                        why = "they have no words of two letters or more"
+                    raise DataError(f"The texts give no features: {why}.") from error
             elif getattr(self, "vectorizer_", None) is None:
                 raise DataError("This model was fitted on features, not on texts: pass a matrix.")
             else:
@@ -369,7 +406,17 @@ class BaseLabelClassifier(LabelPredictor, ClassifierMixin, BaseEstimator):
         elif reset:
             self.vectorizer_ = None
         X = self._with_dense(X, dense, reset)
-        return canonical_rows(validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset))
+        try:
+            X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64], reset=reset)
+        except ValueError as error:
+            if not str(error).startswith("Input X contains NaN"):
+                raise
+            row, column = first_missing(X)
+            raise DataError(
+                f"Input X contains NaN, first in row {row}, column {column}: fill it in, for example by scikit-learn's "
+                "SimpleImputer before this classifier, or leave the row out."
+            ) from None
+        return canonical_rows(X)
 
     def _with_dense(self, X: Any, dense: Any, reset: bool) -> Any:
         """Features with the dense vectors, if there are any, as their last columns."""

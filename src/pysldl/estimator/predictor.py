@@ -153,6 +153,8 @@ class LabelPredictor:
         scores : ndarray of shape (n_samples, k), float32
             -inf (probability 0) where a row has fewer labels.
         """
+        if names not in (True, False, "id"):
+            raise DataError(f"names must be True, False or 'id', but is {names!r}.")
         plain = hierarchy is None and match_names is False
         width = k if plain else max(k, min(k + MORE_TO_CHOOSE_FROM, len(self.label_names_)))
         labels, scores = self.top_labels(X, width, dense=dense)
@@ -167,7 +169,10 @@ class LabelPredictor:
         if not names:
             return labels, scores
         if self.target_kind_ == "classes":
-            raise DataError("names=True needs labels with names, but this model was fitted on one class per row.")
+            raise DataError(
+                "names=True needs labels with names, but this model was fitted on one class per row: leave it out, and "
+                "classes_[labels] are the classes."
+            )
         spelled = self.label_names_ if names is True or self.label_ids_ is None else self.label_ids_
         return np.where(labels >= 0, spelled[labels], ""), scores
 
@@ -261,6 +266,8 @@ class LabelPredictor:
             An indicator answers an indicator, names answer names (best first), classes answer classes.
         """
         self._require_fit()
+        if threshold is not None and (not isinstance(threshold, (int, float, np.number)) or threshold != threshold):
+            raise DataError(f"threshold must be a number, or None for the learned one, but is {threshold!r}.")
         if self.target_kind_ == "classes":
             labels, _ = self.predict_topk(X, 1, dense=dense)
             return self.label_names_[labels.ravel()]
@@ -840,6 +847,8 @@ def _one_row(x: Any) -> Any:
     """One row as a matrix or a list with one row."""
     if isinstance(x, str):
         return [x]
+    if isinstance(x, (list, tuple)) and len(x) > 1 and isinstance(x[0], str):
+        raise DataError(f"explain takes one row, but got {len(x)}.")
     if sparse.issparse(x):
         row = sparse.csr_array(x.reshape(1, -1) if x.ndim == 1 else x)
     else:

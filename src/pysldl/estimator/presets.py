@@ -20,25 +20,30 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
 
     Parameters
     ----------
-    preset : {"paper", "official", "blend", "fast", "accurate"}
-        ``"paper"``: the equations as printed.
+    preset : {"accurate", "fast", "paper", "official", "blend"}
+        ``"accurate"``: the best ranking; start with it. The labels of the nearest training rows are candidates, a
+        linear classifier for each label orders them, and boosted trees, which see how much the candidates imply each
+        other, rescore the best unless that harms training rows held out. Up to 75 labels the classifiers score all
+        labels, and neighbors are asked only if their votes help. Where there are few features (up to 2,048) and rows
+        have more than a hundredth of them, votes of the nearest rows are mixed with a ridge regression on the labels,
+        and the trees see both in place of the classifiers' scores. Features that are measurements rather than words are
+        standardized, and need no trees. All weights are chosen on training rows.
+        ``"fast"``: for large sparse sets such as texts: votes of the nearest rows through an inverted index; nothing is
+        trained.
+        ``"paper"``, which is taken if none is named: the equations of the paper as printed.
         ``"official"``: what the authors' code does instead: the hinge with the opposite sign, the reversed KL
         divergence, fifty steps of AdamW, an intercept and nonnegative weights in the ridge regression.
         ``"blend"``: counted co-occurrence, and votes mixed with a linear read-out. For up to a few thousand features.
-        ``"fast"``: for large sparse sets such as texts: votes of the nearest rows through an inverted index; nothing is
-        trained.
-        ``"accurate"``: the same neighbors propose labels, a linear ranker orders them, and boosted trees, which see how
-        much the candidates imply each other, rescore the best unless that harms training rows held out. Up to 75 labels
-        the ranker scores all labels, and neighbors are asked only if their votes help. Where there are few features (up
-        to 2,048) and rows have more than a hundredth of them, labels are their own codes: votes of the rows near in
-        codes and features are mixed with a linear read-out, and the trees see both parts in place of a ranker's scores.
-        Features that are measurements rather than words are standardized, and need no trees. All weights are chosen on
-        training rows.
     **overrides
-        Parameters to change, nested ones by scikit-learn's double underscore: ``decoder__n_neighbors=50``.
+        Parameters to change, those of a stage by scikit-learn's double underscore: ``decoder__n_neighbors=50``. In
+        ``"accurate"`` a stage has two forms, ``small`` where there are few features and ``large`` where there are many:
+        ``decoder__large__n_neighbors=50``. ``get_params()`` of the classifier lists all.
 
     Examples
     --------
+    >>> texts, labels = ["a gray cloud", "a cat", "clouds and sky"] * 10, [["cloud"], ["cat"], ["cloud", "sky"]] * 10
+    >>> make_sldl("accurate").fit(texts, labels).predict(["a gray cloud"])
+    [['cloud']]
     >>> make_sldl("paper", embedding__n_components=64).embedding.n_components
     64
     """

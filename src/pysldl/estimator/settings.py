@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, TypeVar
 
-from pysldl._utils.suggestions import did_you_mean
+from pysldl._utils.suggestions import MOST, did_you_mean
 from pysldl.exceptions import DataError
 
 PLAIN_WORDS = {"true": True, "false": False, "none": None}
@@ -73,14 +73,35 @@ def with_settings(estimator: Estimator, settings: Mapping[str, Any], where: str)
     return estimator
 
 
+def advice_on_parameter(key: str, present: Mapping[str, Any]) -> str:
+    """What to write in place of a parameter that is not among those that an estimator has.
+
+    Examples
+    --------
+    >>> advice_on_parameter("n_neighbors", {"decoder": ..., "decoder__n_neighbors": 30})
+    "did you mean 'decoder__n_neighbors'?"
+    """
+    stage, last = key.split("__")[0], key.split("__")[-1]
+    if stage != key and present.get(stage, ...) is None:
+        return f"its {stage} is None, which has no parameters."
+    same = [name for name in present if name.split("__")[-1] == last]
+    meant = [name for name in same if name.split("__")[0] == stage] or same
+    if meant:
+        return f"did you mean {' or '.join(map(repr, meant[:MOST]))}?"
+    called = {name.split("__")[-1]: name for name in present} | {name: name for name in present}
+    # Of a classifier in three stages most parameters are the stages'; all of them are too many to read.
+    own = ", ".join(name for name in present if "__" not in name)
+    return did_you_mean(key, called) or did_you_mean(last, called) or f"its own are {own}."
+
+
 def _require_known(estimator: Any, settings: Mapping[str, Any], where: str) -> None:
     present = estimator.get_params()
     for key in settings:
         if key not in present:
-            # Of a classifier in three stages most parameters are the stages'; all of them are too many to read.
-            own = ", ".join(name for name in present if "__" not in name)
-            hint = did_you_mean(key, list(present)) or f"its own are {own}."
-            raise DataError(f"{where} {key}: {type(estimator).__name__} has no such parameter; {hint}")
+            told = advice_on_parameter(key, present).replace("__", ".")
+            raise DataError(
+                f"{where} {key.replace('__', '.')}: {type(estimator).__name__} has no such parameter; {told}"
+            )
 
 
 def _require_same_kind(key: str, value: Any, present: Any, where: str) -> None:

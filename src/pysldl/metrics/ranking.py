@@ -29,8 +29,10 @@ from scipy.sparse import csr_array, issparse
 from pysldl.backend.topk import check_k, top_k, top_k_sparse
 from pysldl.backend.workspace import row_parts
 from pysldl.exceptions import DataError
-from pysldl.preprocessing.labels import as_indicator
+from pysldl.preprocessing.features import as_column
+from pysldl.preprocessing.labels import COLLECTIONS, as_indicator
 
+NO_NAMES = "in place of names pass clf.predict_scores(X), or the labels of clf.predict_topk(X, k)."
 COMPARED_AT_ONCE = 1 << 20  # pairs of a true and a predicted label
 
 
@@ -115,6 +117,11 @@ def metric_sums(
     for k in ks:
         check_k(k)
 
+    if _holds_names(Y_true):
+        raise DataError(
+            "Y_true must hold numbers 0 and 1, but has names of labels: pass clf.encode(Y_true, unseen='keep'), of the "
+            "classifier that made the predictions."
+        )
     truth = as_indicator(Y_true, "Y_true")
     if ignore_labels is not None:
         truth = _without_labels(truth, ignore_labels)
@@ -291,6 +298,14 @@ def hits_of(labels: NDArray[np.integer], Y: csr_array) -> NDArray[np.bool_]:
     return hits
 
 
+def _holds_names(rows: Any) -> bool:
+    """Whether rows are lists of names of labels."""
+    cells = None if issparse(rows) else as_column(rows)
+    return cells is not None and any(
+        isinstance(cell, COLLECTIONS) and any(isinstance(one, str) for one in cell) for cell in cells
+    )
+
+
 def _predicted_labels(predictions: Any, shape: tuple[int, int], k: int) -> NDArray[np.int64]:
     """Return the first k predicted labels of every row, (n, k), from any accepted form."""
     labels = predictions
@@ -306,14 +321,16 @@ def _predicted_labels(predictions: Any, shape: tuple[int, int], k: int) -> NDArr
         try:
             labels = np.asarray(predictions)
         except ValueError as error:
-            raise DataError("predictions differ in length: fill unused slots with -1.") from error
+            told = NO_NAMES if _holds_names(predictions) else "fill unused slots with -1."
+            raise DataError(f"predictions differ in length: {told}") from error
 
     if issparse(labels) or labels.dtype.kind == "f":
         if labels.shape != shape:
             raise DataError(f"predicted scores have shape {labels.shape}, Y_true has {shape}: they must be the same.")
         return top_k(labels, k)[0]
     if labels.dtype.kind not in "iu":
-        raise DataError(f"predictions must be integer labels or floating-point scores, got dtype {labels.dtype}.")
+        told = f": {NO_NAMES}" if labels.dtype.kind in "OUS" else "."
+        raise DataError(f"predictions must be integer labels or floating-point scores, got dtype {labels.dtype}{told}")
     return _checked_labels(labels, shape, k)
 
 

@@ -202,6 +202,26 @@ def is_missing(value: Any) -> bool:
     return type(value).__name__ in ("NAType", "NaTType")
 
 
+def first_missing(X: Any) -> tuple[int, int]:
+    """Row and column of the first NaN of a matrix or a frame of numbers that holds one.
+
+    Examples
+    --------
+    >>> first_missing([[1.0, 2.0], [3.0, float("nan")]])
+    (1, 1)
+    """
+    if sparse.issparse(X):
+        cells = sparse.coo_array(sparse.csr_array(X))
+        at = int(np.argmax(np.isnan(cells.data)))
+        return int(cells.row[at]), int(cells.col[at])
+    if is_frame(X):
+        missing = np.array([list(map(is_missing, cells)) for _, cells in frame_columns(X)]).T
+    else:
+        missing = np.isnan(np.asarray(X, dtype=np.float64))
+    row, column = np.argwhere(missing)[0]
+    return int(row), int(column)
+
+
 def _cells_of_series(values: Any) -> list[Any] | None:
     """Cells of a Series or an Arrow array; None for anything else."""
     for method in ("to_list", "to_pylist"):  # pandas and Polars; Arrow

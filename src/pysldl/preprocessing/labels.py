@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal
@@ -227,6 +227,8 @@ def as_classes(values: Any) -> NDArray[Any]:
                 f"Row {row} of y is {value}; a one-dimensional y holds one class per row. Leave the row out or, if "
                 "rows may have any number of labels, give a list of names for each and [] for no labels."
             )
+        if isinstance(value, dict):
+            raise DataError(f"Row {row} of y is a dict; give the names of its labels as a list.")
         if isinstance(value, COLLECTIONS):
             raise DataError(f"Row {row} of y is {value!r}, but rows above it are single classes: make all rows lists.")
     texts = [value for value in flat.tolist() if isinstance(value, str)]
@@ -267,6 +269,8 @@ def as_rows_of_names(Y: Any) -> list[list[str]] | None:
     """
     if isinstance(Y, str):
         raise DataError(f"y is the text {Y!r}, but labels for every row were expected, as in [['cat', 'dog'], []].")
+    if isinstance(Y, Iterator):
+        raise DataError("y is an iterator, which can be read only once: pass list(y).")
     cells = as_column(Y)
     if cells is None or not any(isinstance(cell, COLLECTIONS) for cell in cells):
         return None
@@ -293,6 +297,10 @@ def as_rows_of_names(Y: Any) -> list[list[str]] | None:
         for value in row:
             if not isinstance(value, str):
                 raise DataError(f"Row {number} of y holds {value!r}, but label names are texts.")
+            if not value or value.isspace():
+                raise DataError(
+                    f"Row {number} of y holds the empty label {value!r}: leave it out, and write [] for no labels."
+                )
     return rows
 
 
@@ -309,8 +317,8 @@ def _refuse_lists_in_texts(texts: Sequence[str]) -> None:
             example = next(text for text in texts if separator in text)
             raise DataError(
                 f"y holds texts such as {example!r}, which look like several labels in one text. For lists of labels "
-                f"write [text.split({separator!r}) for text in y]; if every text is one class, pass "
-                "LabelEncoder().fit_transform(y)."
+                f"write [[label.strip() for label in text.split({separator!r}) if label.strip()] for text in y]; if "
+                "every text is one class, pass LabelEncoder().fit_transform(y)."
             )
 
 

@@ -1,6 +1,6 @@
 """Texts in any supported form as lists of strings, and their vectorizer: the default, or chosen on training rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,11 +45,15 @@ def as_texts(X: Any) -> list[str] | None:
     """
     if isinstance(X, (str, bytes)):
         raise DataError("X is a single text, but one text per row was expected: pass [text].")
+    if isinstance(X, Iterator):
+        raise DataError("X is an iterator, which can be read only once: pass list(X).")
     cells = as_column(X)
     if cells is None:
         _refuse_several_columns(X)
         return None
     first = next(cell for cell in cells if not is_missing(cell))
+    if isinstance(first, bytes):
+        raise DataError("X holds bytes, not texts: decode them, as in [text.decode() for text in X].")
     if not isinstance(first, str):
         _refuse_several_columns(X)
         return None

@@ -71,7 +71,7 @@ def decode_body(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise _invalid(error, "the body") from None
+        raise _invalid(error, "the body", kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if b"\\ud" in body.lower():
             with suppress(ValueError, RecursionError):
@@ -85,7 +85,7 @@ def _decode_surrogates(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.convert(well_formed(plain), kind)
     except msgspec.ValidationError as error:
-        raise _invalid(error, "the body") from None
+        raise _invalid(error, "the body", kind) from None
 
 
 def _no_number(name: str) -> None:
@@ -121,7 +121,7 @@ def decode_query(given: Sequence[tuple[str, str]], kind: type[T]) -> T:
     try:
         return msgspec.convert(parameters, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise _invalid(error, "the query") from None
+        raise _invalid(error, "the query", kind) from None
 
 
 def json_bytes(document: msgspec.Struct | Mapping[str, Any]) -> bytes:
@@ -154,10 +154,11 @@ def _rounded(node: Any) -> Any:
     return {name: _rounded(part) for name, part in node.items()} if isinstance(node, dict) else node
 
 
-def _invalid(error: msgspec.ValidationError, where: str) -> ServiceError:
+def _invalid(error: msgspec.ValidationError, where: str, kind: type[msgspec.Struct]) -> ServiceError:
     found = _WITH_PLACE.fullmatch(str(error))
     place, problem = (where, str(error)) if found is None else (found["place"], found["problem"])
-    return ServiceError("invalid_request", f"{place}: {problem[:200]}.")
+    told = f" It may have {', '.join(kind.__struct_fields__)}." if found is None and "unknown field" in problem else ""
+    return ServiceError("invalid_request", f"{place}: {problem[:200]}.{told}")
 
 
 def _too_large(limits: Limits) -> ServiceError:
