@@ -61,6 +61,10 @@ def test_every_call_gives_a_fresh_classifier_with_a_seed(preset):
     assert first.random_state == 0 and make_sldl(preset, random_state=5, online=True).random_state == 5
 
 
+def test_accurate_is_the_default_as_it_is_in_a_shell():
+    assert repr(make_sldl()) == repr(make_sldl("accurate")) != repr(make_sldl("paper"))
+
+
 def test_settings_are_changed_by_name():
     clf = make_sldl("blend", decoder__neighbors__n_neighbors=7, mapping__alpha=2.0, decoder__readout=None)
     assert isinstance(clf.decoder.neighbors, NeighborDecoder)

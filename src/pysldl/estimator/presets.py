@@ -15,13 +15,13 @@ from pysldl.ranking import LinearRanker, TreeReranker
 SHORT_ROWS = 0.01  # density of features, up to which few of them are as the words of short texts
 
 
-def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
+def make_sldl(preset: str = "accurate", **overrides: Any) -> SLDLClassifier:
     """Return a classifier with named settings.
 
     Parameters
     ----------
     preset : {"accurate", "fast", "paper", "official", "blend"}
-        ``"accurate"``: the best ranking; start with it. The labels of the nearest training rows are candidates, a
+        ``"accurate"`` (the default): the best ranking. The labels of the nearest training rows are candidates, a
         linear classifier for each label orders them, and boosted trees, which see how much the candidates imply each
         other, rescore the best unless that harms training rows held out. Up to 75 labels the classifiers score all
         labels, and neighbors are asked only if their votes help. Where there are few features (up to 2,048) and rows
@@ -30,7 +30,7 @@ def make_sldl(preset: str = "paper", **overrides: Any) -> SLDLClassifier:
         standardized, and need no trees. All weights are chosen on training rows.
         ``"fast"``: for large sparse sets such as texts: votes of the nearest rows through an inverted index; nothing is
         trained.
-        ``"paper"``, which is taken if none is named: the equations of the paper as printed.
+        ``"paper"``: the equations of the paper as printed.
         ``"official"``: what the authors' code does instead: the hinge with the opposite sign, the reversed KL
         divergence, fifty steps of AdamW, an intercept and nonnegative weights in the ridge regression.
         ``"blend"``: counted co-occurrence, and votes mixed with a linear read-out. For up to a few thousand features.
