@@ -4,7 +4,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from numpy.typing import DTypeLike, NDArray
@@ -14,11 +14,22 @@ from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.threads import at_most_threads
 from pysldl.backend.workspace import Workspace
 from pysldl.dask.cluster import clear_errors, n_workers, wait_for_cancelled, watching_workers
-from pysldl.dask.transport import Packed, forget_maps, new_array, pack, release_pages, unpack, unpacked
+from pysldl.dask.transport import (
+    Packed,
+    forget_maps,
+    n_bytes,
+    new_array,
+    new_unwritten_array,
+    pack,
+    release_pages,
+    unpack,
+    unpacked,
+)
 from pysldl.exceptions import DataError
 
 SHARDS_PER_WORKER = 4
 QUEUED_PER_THREAD = 2  # tasks: of more than these Dask queues those of a stage, and gives them to whoever has time
+HERE_BYTES = 1 << 26  # that the client goes through by itself: in a tenth of a second, as many as ten tasks cost
 MOST_RESIDENT = 0.3  # of a worker's budget, before it gives mapped pages back
 
 T = TypeVar("T")
@@ -41,6 +52,26 @@ class DaskWorkspace(Workspace):
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Make a file of zeros as an array."""
         return new_array(self.folder, shape, dtype)
+
+    def for_pass(self, *read: Any) -> "DaskWorkspace | ClientWorkspace":
+        """Return a workspace of this process, unless ``read`` is large."""
+        return ClientWorkspace(self.folder) if n_bytes(read) <= HERE_BYTES else self
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Begin ``function(*arguments)``; tasks among the arguments are waited for."""
+        return self.client.submit(function, *arguments, pure=False)
+
+    def clear_errors(self, stage: str) -> AbstractContextManager[None]:
+        """Turn errors of Dask into one sentence each."""
+        return clear_errors(self.client, stage)
+
+    def share(self, value: Any) -> Any:
+        """Prepare an argument of many tasks: large arrays become files."""
+        return self.submit(same, pack(value, self.folder))
+
+    def results(self, stage: str, begun: list[Any], names: Sequence[str], *, wanted: bool = True) -> list[Any]:
+        """What became of tasks, see :func:`gather`."""
+        return gather(self.client, stage, begun, names, self.progress, results=wanted)
 
     @contextmanager
     def folder_for_a_while(self) -> Iterator[str]:
@@ -78,6 +109,33 @@ class DaskWorkspace(Workspace):
             found = [unpack(packed) for packed in gather(self.client, stage, futures, names, self.progress)]
         release_pages()  # of what this process has read since the stage before
         return found
+
+
+class ClientWorkspace(Workspace):
+    """The client itself, in a fit on a cluster; arrays become files when tasks of the cluster first need them."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Make an array in memory."""
+        return new_unwritten_array(self.folder, shape, dtype)
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Do it at once."""
+        return function(*arguments)
+
+    def clear_errors(self, stage: str) -> AbstractContextManager[None]:
+        """Errors pass: there are none of Dask."""
+        return nullcontext()
+
+    def share(self, value: Any) -> Packed:
+        """Leave the value where it is."""
+        return Packed(value)
+
+    def results(self, stage: str, begun: list[Any], names: Sequence[str], *, wanted: bool = True) -> list[Any]:
+        """What was done at once."""
+        return begun
 
 
 def gather(
