@@ -72,7 +72,7 @@ def test_short_stages_of_small_data_are_no_work_of_workers(client, texts, tmp_pa
         heard.append(stages)
         estimator = make_sldl("accurate", **LARGE, progress=lambda report, stages=stages: stages.add(report.stage))
         kept[here_bytes] = DaskSLDLClassifier(estimator, client).fit(read_parts(tmp_path / "parts"))
-    short = {"vocabulary", "encoding", "indexing", "label rows"}
+    short = {"vocabulary", "encoding", "label rows"}
     assert heard[0] >= {"reading", "candidates", "classifiers", *short}
     assert heard[1] >= {"reading", "candidates", "classifiers"} and not heard[1] & {"scaling", "saving", *short}
     files = [read_manifest(clf.model_folder_).files for clf in kept.values()]

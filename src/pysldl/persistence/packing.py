@@ -31,7 +31,7 @@ def pack(matrix: Any) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     first = matrix.indptr[:-1][np.diff(matrix.indptr) > 0]
     # A part at a time: what makes a byte of a gap takes fifty times as much room.
     parts = row_parts(len(indices), ENTRIES_AT_ONCE)
-    streams = current_workspace().for_pass(indices).map("saving", _gaps_of, parts, indices, first)
+    streams = current_workspace().for_pass(matrix).map("saving", _gaps_of, parts, indices, first)
     return np.concatenate([np.empty(0, dtype=np.uint8), *streams]), _narrowest(matrix.data)
 
 

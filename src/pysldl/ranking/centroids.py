@@ -51,7 +51,7 @@ class LabelCentroids(LightEstimator):
         if left_out is not None:
             kept[left_out] = False
         workspace = current_workspace()
-        if workspace.for_pass(X, Y).n_shards == 1:
+        if workspace.n_shards == 1:
             self.index_ = self._index_of(X, Y if left_out is None else _rows_only(Y, kept))
             return self
         rows = label_rows([np.full((Y.shape[0], 1), -1, dtype=np.int32)], Y, np.zeros(0, dtype=np.int32))
