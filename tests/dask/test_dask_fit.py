@@ -48,7 +48,7 @@ def content(folder):
     return manifest.files, manifest.tree
 
 
-@pytest.mark.parametrize("here_bytes", [0, 1 << 26], ids=["all on workers", "passes in the client"])
+@pytest.mark.parametrize("here_bytes", [0, 20_000, 1 << 26], ids=["on workers", "on both", "passes in the client"])
 @pytest.mark.parametrize("preset, settings", [("fast", {}), ("accurate", LARGE)], ids=["fast", "accurate"])
 def test_the_model_folder_is_that_of_a_local_fit(client, texts, tmp_path, monkeypatch, preset, settings, here_bytes):
     monkeypatch.setattr("pysldl.dask.workspace.HERE_BYTES", here_bytes)
