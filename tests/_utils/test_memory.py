@@ -1,9 +1,19 @@
 """Sizes in words, and refusals before memory is taken."""
 
+import sys
+
+import numpy as np
 import pytest
 
 from pysldl._utils import memory
-from pysldl._utils.memory import available_memory, fits_in_memory, format_bytes, parse_bytes, require_memory
+from pysldl._utils.memory import (
+    available_memory,
+    fits_in_memory,
+    format_bytes,
+    parse_bytes,
+    require_memory,
+    resident_memory,
+)
 from pysldl.exceptions import DataError, MemoryLimitError
 
 
@@ -41,3 +51,14 @@ def test_a_system_that_does_not_tell_is_trusted(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: None)
     assert fits_in_memory(10**18)
     require_memory(10**18, "It", "Less.")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say it there")
+def test_resident_memory_and_what_of_it_is_pages_of_files(tmp_path):
+    np.ones(10_000_000, np.uint8).tofile(tmp_path / "bytes")
+    before = resident_memory()
+    own = np.ones(64_000_000, np.uint8)
+    mapped = np.memmap(tmp_path / "bytes", np.uint8, "r")
+    assert mapped.sum() == 10_000_000 and own[0] == 1
+    resident, pages = (after - start for after, start in zip(resident_memory(), before, strict=True))
+    assert resident > 70_000_000 and 9_000_000 < pages < 20_000_000

@@ -16,6 +16,7 @@ def test_a_local_workspace_does_the_parts_in_order():
     out = workspace.empty((7,), np.int64)
     assert workspace.map("squares", _square, row_parts(7, 3), np.arange(7), out) == [3, 6, 7]
     assert out.tolist() == [0, 1, 4, 9, 16, 25, 36]
+    assert workspace.for_pass(out) is workspace
 
 
 def test_threads_are_limited_within_a_block_only():

@@ -48,8 +48,10 @@ def content(folder):
     return manifest.files, manifest.tree
 
 
+@pytest.mark.parametrize("here_bytes", [0, 20_000, 1 << 26], ids=["on workers", "on both", "passes in the client"])
 @pytest.mark.parametrize("preset, settings", [("fast", {}), ("accurate", LARGE)], ids=["fast", "accurate"])
-def test_the_model_folder_is_that_of_a_local_fit(client, texts, tmp_path, preset, settings):
+def test_the_model_folder_is_that_of_a_local_fit(client, texts, tmp_path, monkeypatch, preset, settings, here_bytes):
+    monkeypatch.setattr("pysldl.dask.workspace.HERE_BYTES", here_bytes)
     save_model(make_sldl(preset, **settings).fit(texts.texts, lists(texts)), tmp_path / "local")
     for number, rows_per_part in enumerate((300, 77)):
         folder = tmp_path / f"parts-{number}"
@@ -57,6 +59,24 @@ def test_the_model_folder_is_that_of_a_local_fit(client, texts, tmp_path, preset
         clf = DaskSLDLClassifier(make_sldl(preset, **settings), client).fit(read_parts(folder))
         clf.save(tmp_path / f"model-{number}")
         assert content(tmp_path / f"model-{number}") == content(tmp_path / "local")
+
+
+def test_short_stages_of_small_data_are_no_work_of_workers(client, texts, tmp_path, monkeypatch):
+    for size in ("estimator.predictor.SPARSE_BLOCK", "backend.label_shards.FEWEST_ROWS"):
+        monkeypatch.setattr(f"pysldl.{size}", 100)
+    write_parquet(texts, tmp_path / "parts", rows_per_part=77)
+    heard, kept = [], {}
+    for here_bytes in (0, 1 << 26):
+        monkeypatch.setattr("pysldl.dask.workspace.HERE_BYTES", here_bytes)
+        stages = set()
+        heard.append(stages)
+        estimator = make_sldl("accurate", **LARGE, progress=lambda report, stages=stages: stages.add(report.stage))
+        kept[here_bytes] = DaskSLDLClassifier(estimator, client).fit(read_parts(tmp_path / "parts"))
+    short = {"vocabulary", "encoding", "label rows"}
+    assert heard[0] >= {"reading", "candidates", "classifiers", *short}
+    assert heard[1] >= {"reading", "candidates", "classifiers"} and not heard[1] & {"scaling", "saving", *short}
+    files = [read_manifest(clf.model_folder_).files for clf in kept.values()]
+    assert files[0] == files[1]
 
 
 @pytest.mark.parametrize("vectorizer, kind", [("hashing", "HashingVectorizer"), ("auto", "char_wb")])

@@ -23,6 +23,19 @@ def available_memory() -> int | None:
         return None
 
 
+def resident_memory() -> tuple[int, int]:
+    """Return the bytes of this process that are in memory, and those among them that are pages of files.
+
+    Zeros where the system does not say.
+    """
+    try:
+        _, resident, mapped, *_ = Path("/proc/self/statm").read_text().split()
+    except OSError:
+        return 0, 0
+    page = os.sysconf("SC_PAGE_SIZE")
+    return int(resident) * page, int(mapped) * page
+
+
 def fits_in_memory(needed: int, limit: int | str | None = None) -> bool:
     """Return whether ``needed`` bytes are within ``limit``, or within what is available."""
     allowed = available_memory() if limit is None else parse_bytes(limit)

@@ -77,7 +77,7 @@ def label_rows(
     late: NDArray[np.int32] | None = None,
 ) -> LabelRows:
     """The rows that have a label, and those that were offered it by several sources; see :func:`label_problems`."""
-    workspace = current_workspace()
+    workspace = current_workspace().for_pass(candidates, Y)
     if workspace.n_shards == 1:
         blocks = [label_problems(_side_by_side(candidates), Y, everywhere=everywhere, late=late)]
     else:
@@ -204,7 +204,7 @@ def _put_held_scores(
 def _joined_weights(workspace: Workspace, shards: list[FittedShard], shape: tuple[int, int]) -> sparse.csr_array:
     """The weights of all shards one behind the other, rounded as a model stores them."""
     indptr = np.concatenate([[0], np.cumsum(np.concatenate([shard.counts for shard in shards]))])
-    n_weights = int(indptr[-1])
+    n_weights, workspace = int(indptr[-1]), workspace.for_pass(shards)
     columns, values = workspace.empty(n_weights, np.int32), workspace.empty(n_weights, np.float32)
     ends = np.cumsum([len(shard.values) for shard in shards]).tolist()
     are_halves = all(shard.are_halves for shard in shards)

@@ -106,7 +106,7 @@ def l2_normalize(X: Any) -> Any:
 
 def l2_normalize_in_parts(X: sparse.csr_array) -> sparse.csr_array:
     """:func:`l2_normalize` of sparse rows in the workspace of the fit, which may be a cluster."""
-    workspace, parts = current_workspace(), shared_parts(X.shape[0], FEWEST_ROWS, ROWS_A_PART)
+    workspace, parts = current_workspace().for_pass(X), shared_parts(X.shape[0], FEWEST_ROWS, ROWS_A_PART)
     if has_unit_rows(X) if workspace.n_shards == 1 else all(workspace.map("scaling", _part_has_unit_rows, parts, X)):
         return X
     data = workspace.empty(X.nnz, X.dtype)

@@ -32,6 +32,13 @@ class Workspace:
 
     n_shards: int = 1
 
+    def for_pass(self, *read: Any) -> "Workspace":
+        """Who goes through arrays once: a workspace of one process, where it would take longer to send parts of them.
+
+        ``read`` are arrays and sparse matrices, or containers of them.
+        """
+        return self
+
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """Make an array that parts can write into, each into places of its own."""
         return np.empty(shape, dtype)

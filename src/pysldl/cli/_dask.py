@@ -148,7 +148,7 @@ def predict_part(
     from pysldl.cli._model import UnlabeledRows
     from pysldl.cli.predict import predict_rows, write_parquet_rows
     from pysldl.dask.transport import unpacked
-    from pysldl.dask.workspace import release_when_large
+    from pysldl.dask.workspace import releasing_pages
     from pysldl.datasets.parquet import read_part
 
     classifier = unpacked(token, model)
@@ -156,13 +156,12 @@ def predict_part(
     try:
         unlabeled = UnlabeledRows(rows.X if rows.texts is None else rows.texts)
         cut, proba = settings["threshold"], settings["proba"]
-        with at_most_threads(1):
+        with releasing_pages(), at_most_threads(1):
             found = list(predict_rows(classifier, unlabeled, settings["k"], cut, first_row=first_row, proba=proba))
     except DataError as error:
         raise DataError(f"{part}: {error}") from error
     with open_atomic(_target(Path(out), number)) as stream:
         write_parquet_rows(stream, found, "probabilities" if settings["proba"] else "scores")
-    release_when_large()
     return len(found), sum(len(row.names) for row in found)
 
 
@@ -227,7 +226,7 @@ def _score_part(columns: Any, scoring: "Scoring", model: "Packed", token: str, p
     from pysldl.backend.threads import at_most_threads
     from pysldl.cli._model import Truth
     from pysldl.dask.transport import unpacked
-    from pysldl.dask.workspace import release_when_large
+    from pysldl.dask.workspace import releasing_pages
     from pysldl.datasets.parquet import read_part
     from pysldl.preprocessing.labels import rows_of_names
 
@@ -237,10 +236,9 @@ def _score_part(columns: Any, scoring: "Scoring", model: "Packed", token: str, p
     try:
         names = [] if rows.labels is None else rows_of_names(rows.labels)
         Y = classifier.encode(names, unseen=scoring.unseen or "error")
-        with at_most_threads(1):
+        with releasing_pages(), at_most_threads(1):
             X = rows.X if rows.texts is None else rows.texts
             labels, _ = classifier.predict_topk(X, max(scoring.cutoffs))
     except DataError as error:
         raise DataError(f"{part}: {error}") from error
-    release_when_large()
     return scoring.sums(Truth(Y, np.pad(counts, (0, Y.shape[1] - len(counts)))), labels)

@@ -22,7 +22,7 @@ from pysldl.dask.memory import require_worker_memory
 from pysldl.dask.parts import Block, LazyBlock, blocks_of, labeled_rows, named_errors, read_in_order
 from pysldl.dask.prepare import prepare_rows
 from pysldl.dask.transport import Packed, pack, release_pages, unpacked
-from pysldl.dask.workspace import DaskWorkspace, release_when_large
+from pysldl.dask.workspace import DaskWorkspace, FolderWorkspace, releasing_pages
 from pysldl.estimator.classifier import SLDLClassifier
 from pysldl.estimator.presets import make_sldl
 from pysldl.persistence import load_model, save_model
@@ -292,17 +292,19 @@ def fitted_to_blocks(
 
 
 def open_model(folder: str, arrays: str, *, verify: bool = False) -> Packed:
-    """Read a model, and put its arrays into files that all workers map, in the folder ``arrays``."""
+    """Read a model, and put its arrays into files that all workers map, in the folder ``arrays``.
+
+    What the model folder holds compressed is written there as it is unpacked.
+    """
     Path(arrays).mkdir(exist_ok=True)
-    return pack(load_model(folder, verify=verify), arrays)
+    with releasing_pages(), use_workspace(FolderWorkspace(arrays)):
+        return pack(load_model(folder, verify=verify), arrays)
 
 
 def ask_block(block: Block, model: Packed, token: str, method: str, arguments: dict[str, Any]) -> Any:
     """Ask a model, which each process maps once, for one block; ``token`` tells it from others."""
-    with named_errors(block), at_most_threads(1):
-        answer = getattr(unpacked(token, model), method)(block.X, **arguments)
-    release_when_large()
-    return answer
+    with releasing_pages(), named_errors(block), at_most_threads(1):
+        return getattr(unpacked(token, model), method)(block.X, **arguments)
 
 
 def _pick(pair: tuple[Any, Any], which: int) -> Any:

@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from pysldl.dask.cluster import clear_errors
 from pysldl.dask.parts import Block, LazyBlock, named_errors, named_labels
 from pysldl.dask.transport import Packed, pack, unpack, unpacked
-from pysldl.dask.workspace import DaskWorkspace, gather, same
+from pysldl.dask.workspace import ClientWorkspace, DaskWorkspace, gather, same
 from pysldl.estimator.base import TrainingRows
 from pysldl.exceptions import DataError
 from pysldl.persistence.vectorizers import is_vectorizer, restore_vectorizer
@@ -45,6 +45,7 @@ from pysldl.preprocessing.text import (
 )
 
 MERGED_AT_ONCE = 8
+FEW_BLOCKS = 64  # of which the client may look at each
 INT32 = np.iinfo(np.int32).max
 
 
@@ -106,15 +107,18 @@ def prepare_rows(
 ) -> TrainingRows:
     """Read all blocks, agree on labels and vocabulary, and put the rows one behind the other.
 
-    Every block is read once, by a worker, and kept in files of its own until all are put together. The rows are those
-    that a local fit would make, with arrays that lie in files. A plain ``vectorizer`` is made for texts if none is
+    Every block is read once, by a worker, and kept in files of its own until all are put together: by the client, if
+    they are small. The rows are those that a local fit would make. A plain ``vectorizer`` is made for texts if none is
     given.
     """
     vectorizer = _made_vectorizer(workspace, blocks, vectorizer, label_names)
     with workspace.folder_for_a_while() as folder:
-        read = _submit(workspace, _read, blocks, vectorizer, folder)
-        gather(workspace.client, "reading", read, [b.name for b in blocks], workspace.progress, results=False)
-        found = _survey(workspace, read, vectorizer)
+        block_names = [block.name for block in blocks]
+        read, is_few = _submit(workspace, _read, blocks, vectorizer, folder), len(blocks) <= FEW_BLOCKS
+        packed = workspace.results("reading", read, block_names, wanted=is_few)
+        merging = workspace.for_pass(packed) if is_few else workspace
+        read = read if merging is workspace else packed
+        found = _survey(merging, read, vectorizer)
         names = _names_of(found, label_names)
         fitted, weighting, columns = vectorizer if found.from_texts else None, None, [None] * len(read)
         if found.terms is not None:
@@ -122,11 +126,11 @@ def prepare_rows(
             state: dict[str, Any] = {"vocabulary_": terms} | ({} if idf is None else {"idf_": idf})
             fitted = restore_vectorizer(type(vectorizer).__name__, vectorizer.get_params(deep=False), state)
             weighting = Weighting(vectorizer, idf)
-            columns, kept = _agree(workspace, blocks, read, terms, folder)
+            columns, kept = _agree(merging, block_names, read, terms, folder)
             sizes = [size._replace(n_values=n) for size, n in zip(found.sizes, kept, strict=True)]
             dtype = np.dtype(vectorizer.dtype if vectorizer.dtype in (np.float32, np.float64) else np.float32)
             found = found._replace(sizes=sizes, n_features=len(terms), dtype=dtype, terms=None)
-        X, Y = _stacked(workspace, blocks, read, columns, found, names, weighting)
+        X, Y = _stacked(merging, block_names, read, columns, found, names, weighting)
     return TrainingRows(X, EncodedLabels(Y, names, found.kind), _feature_names(fitted, feature_names, X), fitted)
 
 
@@ -231,14 +235,13 @@ def _checked_block(block: Block, vectorizer: Any) -> ReadBlock:
     return ReadBlock(block.name, texts is not None, X, terms, Y, names)
 
 
-def _survey(workspace: DaskWorkspace, read: list[Any], vectorizer: Any) -> Survey:
-    """What all blocks hold, put together on the workers, eight at a time."""
-    client = workspace.client
-    with clear_errors(client, "merging"):
-        level = [client.submit(_survey_of, group, vectorizer, pure=False) for group in _groups(read)]
+def _survey(workspace: DaskWorkspace | ClientWorkspace, read: list[Any], vectorizer: Any) -> Survey:
+    """What all blocks hold, put together eight at a time."""
+    with workspace.clear_errors("merging"):
+        level = [workspace.submit(_survey_of, group, vectorizer) for group in _groups(read)]
         while len(level) > 1:
-            level = [client.submit(_merge, group, pure=False) for group in _groups(level)]
-        found: Survey = gather(client, "merging", level, ["what was read"])[0]
+            level = [workspace.submit(_merge, group) for group in _groups(level)]
+        found: Survey = workspace.results("merging", level, ["what was read"])[0]
     return found
 
 
@@ -296,16 +299,15 @@ def _merge(found: Sequence[Survey]) -> Survey:
 
 
 def _agree(
-    workspace: DaskWorkspace, blocks: Sequence[LazyBlock], read: list[Any], terms: list[str], folder: str
+    workspace: DaskWorkspace | ClientWorkspace, block_names: list[str], read: list[Any], terms: list[str], folder: str
 ) -> tuple[list[Any], list[int]]:
-    """Where the terms of each block stand in the vocabulary: as futures, and how many of its values stay."""
-    client, stage = workspace.client, "vocabulary"
-    with clear_errors(client, stage):
-        payload = client.submit(same, pack(name_array(terms), folder), pure=False)
-        token = secrets.token_hex(8)
-        futures = [client.submit(_term_columns, block, payload, token, folder, pure=False) for block in read]
-        counts = [client.submit(_values_kept, columns, pure=False) for columns in futures]
-        return futures, gather(client, stage, counts, [block.name for block in blocks], workspace.progress)
+    """Where the terms of each block stand in the vocabulary: as tasks, and how many of its values stay."""
+    stage = "vocabulary"
+    with workspace.clear_errors(stage):
+        payload, token = workspace.share(name_array(terms)), secrets.token_hex(8)
+        tasks = [workspace.submit(_term_columns, block, payload, token, folder) for block in read]
+        counts = [workspace.submit(_values_kept, columns) for columns in tasks]
+        return tasks, workspace.results(stage, counts, block_names)
 
 
 def _term_columns(packed: Packed, payload: Packed, token: str, folder: str) -> Packed:
@@ -349,16 +351,16 @@ def _checked(X: Any) -> Any:
 
 
 def _stacked(
-    workspace: DaskWorkspace,
-    blocks: Sequence[LazyBlock],
+    workspace: DaskWorkspace | ClientWorkspace,
+    block_names: list[str],
     read: list[Any],
     columns: list[Any],
     found: Survey,
     names: NDArray[Any],
     weighting: Weighting | None,
 ) -> tuple[Any, sparse.csr_array]:
-    """All blocks one behind the other, in files."""
-    client, stage = workspace.client, "encoding"
+    """All blocks one behind the other."""
+    stage = "encoding"
     n_rows, n_values, n_carried = (np.concatenate([[0], np.cumsum(sizes)]) for sizes in zip(*found.sizes, strict=True))
     total = int(n_rows[-1])
     Y = _empty_rows(workspace, int(n_carried[-1]), (total, len(names)), np.float32)
@@ -367,22 +369,25 @@ def _stacked(
     else:
         X = workspace.empty((total, found.n_features), found.dtype)
     shared = (X, Y, weighting, names if found.kind == "names" else None)
-    with clear_errors(client, stage):
-        payload, token = client.submit(same, pack(shared, workspace.folder), pure=False), secrets.token_hex(8)
+    with workspace.clear_errors(stage):
+        payload, token = workspace.share(shared), secrets.token_hex(8)
         ends = zip(n_rows.tolist(), n_values.tolist(), n_carried.tolist(), strict=True)
         starts = [BlockSize(*start) for start in ends][: len(read)]
-        shared_by_all = [payload] * len(read), [token] * len(read)
-        futures = client.map(_put_block, read, columns, starts, *shared_by_all, pure=False)
-        gather(client, stage, futures, [block.name for block in blocks], workspace.progress, results=False)
+        each = zip(read, columns, starts, strict=True)
+        tasks = [workspace.submit(_put_block, *own, payload, token) for own in each]
+        workspace.results(stage, tasks, block_names, wanted=False)
     return X, Y
 
 
-def _empty_rows(workspace: DaskWorkspace, n_values: int, shape: tuple[int, int], dtype: Any) -> sparse.csr_array:
+def _empty_rows(
+    workspace: DaskWorkspace | ClientWorkspace, n_values: int, shape: tuple[int, int], dtype: Any
+) -> sparse.csr_array:
     """A matrix with room for all blocks."""
     index = np.int32 if max(n_values, *shape) < INT32 else np.int64
     matrix = sparse.csr_array(shape, dtype=dtype)
     matrix.data, matrix.indices = workspace.empty(n_values, dtype), workspace.empty(n_values, index)
     matrix.indptr = workspace.empty(shape[0] + 1, index)
+    matrix.indptr[0] = 0
     return matrix
 
 

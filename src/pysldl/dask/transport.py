@@ -4,6 +4,7 @@ The client and all workers see one folder. Every large array of a fit is a file 
 What is sent beside it goes by Dask's own way.
 """
 
+import math
 import mmap
 import os
 import secrets
@@ -20,10 +21,12 @@ from numpy.typing import DTypeLike, NDArray
 from pysldl.preprocessing.labels import name_array
 
 SPILLED_BYTES = 1 << 16  # smaller arrays travel with their task
+BYTES_OF_TEXT = 64  # beside its characters
 WALKED = ("pysldl.", "scipy.sparse.")  # modules of the objects whose attributes may be large arrays
 
 _maps: dict[str, mmap.mmap] = {}
-_places: dict[str, tuple[int, int]] = {}  # address and length of every map
+_places: dict[str, tuple[int, int]] = {}  # address and length of every map, and of what is not yet written
+_unwritten: dict[str, NDArray[Any]] = {}  # arrays of this process, by the files that they become
 _unpacked: dict[str, Any] = {}  # what the tasks of the present stage share, on a worker
 
 
@@ -35,6 +38,15 @@ def new_array(folder: str, shape: int | tuple[int, ...], dtype: DTypeLike) -> ND
     with open(path, "xb") as file:  # noqa: PTH123
         file.truncate(max(1, int(np.prod(shape, dtype=np.int64)) * dtype.itemsize))
     return open_array(path, 0, shape, dtype.str, None)
+
+
+def new_unwritten_array(folder: str, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    """Make an array in memory that becomes a file of ``folder`` when it is first packed; then it is not to change."""
+    array = np.empty(shape, dtype)
+    if array.nbytes >= SPILLED_BYTES:
+        path = _new_path(folder)
+        _unwritten[path], _places[path] = array, (int(array.__array_interface__["data"][0]), array.nbytes)
+    return array
 
 
 def _new_path(folder: str) -> str:
@@ -56,8 +68,10 @@ def open_array(
 def forget_maps(folder: str) -> None:
     """Let go of the files of a folder that is about to be removed; arrays still in use keep theirs."""
     _unpacked.clear()
-    for path in [path for path in _maps if path.startswith(folder + os.sep)]:
-        del _maps[path], _places[path]
+    for path in [path for path in _places if path.startswith(folder + os.sep)]:
+        del _places[path]
+        _maps.pop(path, None)
+        _unwritten.pop(path, None)
 
 
 def release_pages() -> None:
@@ -76,6 +90,11 @@ class FileArray:
     dtype: str
     strides: tuple[int, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its entries."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
 
 @dataclass(frozen=True)
 class FileTexts:
@@ -83,6 +102,11 @@ class FileTexts:
 
     content: Any
     lengths: Any
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the texts in memory, about."""
+        return int(self.content.nbytes) + BYTES_OF_TEXT // 8 * int(self.lengths.nbytes)
 
 
 @dataclass(frozen=True)
@@ -100,6 +124,13 @@ def pack(value: Any, folder: str) -> Packed:
 def unpack(packed: Packed) -> Any:
     """Return what :func:`pack` was given, its arrays mapped."""
     return _replaced(packed.value, _as_array)
+
+
+def n_bytes(value: Any) -> int:
+    """Bytes of the arrays of a value, which may be packed."""
+    sizes: list[int] = []
+    _replaced(value, lambda part: sizes.append(part.nbytes))
+    return sum(sizes)
 
 
 def unpacked(token: str, payload: Packed) -> Any:
@@ -172,5 +203,7 @@ def _locate(array: NDArray[Any]) -> tuple[str, int] | None:
         return None
     for path, (start, length) in _places.items():
         if start <= address < start + length:
+            if path in _unwritten and not Path(path).exists():
+                _unwritten[path].tofile(path)
             return path, address - start
     return None

@@ -2,29 +2,55 @@
 
 import secrets
 import shutil
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, TypeVar
 
 from numpy.typing import DTypeLike, NDArray
 
-from pysldl._utils.memory import available_memory
+from pysldl._utils.memory import available_memory, resident_memory
 from pysldl._utils.progress import Progress, ProgressCallback
 from pysldl.backend.threads import at_most_threads
 from pysldl.backend.workspace import Workspace
 from pysldl.dask.cluster import clear_errors, n_workers, wait_for_cancelled, watching_workers
-from pysldl.dask.transport import Packed, forget_maps, new_array, pack, release_pages, unpack, unpacked
+from pysldl.dask.transport import (
+    Packed,
+    forget_maps,
+    n_bytes,
+    new_array,
+    new_unwritten_array,
+    pack,
+    release_pages,
+    unpack,
+    unpacked,
+)
 from pysldl.exceptions import DataError
 
 SHARDS_PER_WORKER = 4
 QUEUED_PER_THREAD = 2  # tasks: of more than these Dask queues those of a stage, and gives them to whoever has time
-MOST_RESIDENT = 0.3  # of a worker's budget, before it gives mapped pages back
+HERE_BYTES = 1 << 26  # that the client goes through by itself: in a tenth of a second, as many as ten tasks cost
+MOST_RESIDENT = 0.3  # of a worker's budget, with which it begins the next task
+MOST_WITHIN_TASK, LEAST_GIVEN_BACK = 0.6, 0.1  # of the same, before it gives back as much as this within a task
+SECONDS_BETWEEN_LOOKS = 0.1
 
 T = TypeVar("T")
 
 
-class DaskWorkspace(Workspace):
+class FolderWorkspace(Workspace):
+    """A process that puts new arrays into the files of a folder, which other processes map, too."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Make a file of zeros as an array."""
+        return new_array(self.folder, shape, dtype)
+
+
+class DaskWorkspace(FolderWorkspace):
     """Parts run on the workers of a Dask cluster; arrays lie in a folder that the client and all workers see.
 
     A worker that is lost loses nothing but the part it was at, which another one does again: it writes the same bytes
@@ -32,15 +58,31 @@ class DaskWorkspace(Workspace):
     """
 
     def __init__(self, client: Any, folder: str, progress: ProgressCallback | None = None) -> None:
+        super().__init__(folder)
         self.client = client
-        self.folder = folder
         self.progress = progress
         self.n_shards = SHARDS_PER_WORKER * n_workers(client)
         self.n_threads = sum(client.nthreads().values())
 
-    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Make a file of zeros as an array."""
-        return new_array(self.folder, shape, dtype)
+    def for_pass(self, *read: Any) -> "DaskWorkspace | ClientWorkspace":
+        """Return a workspace of this process, unless ``read`` is large."""
+        return ClientWorkspace(self.folder) if n_bytes(read) <= HERE_BYTES else self
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Begin ``function(*arguments)``; tasks among the arguments are waited for."""
+        return self.client.submit(function, *arguments, pure=False)
+
+    def clear_errors(self, stage: str) -> AbstractContextManager[None]:
+        """Turn errors of Dask into one sentence each."""
+        return clear_errors(self.client, stage)
+
+    def share(self, value: Any) -> Any:
+        """Prepare an argument of many tasks: large arrays become files."""
+        return self.submit(same, pack(value, self.folder))
+
+    def results(self, stage: str, begun: list[Any], names: Sequence[str], *, wanted: bool = True) -> list[Any]:
+        """What became of tasks, see :func:`gather`."""
+        return gather(self.client, stage, begun, names, self.progress, results=wanted)
 
     @contextmanager
     def folder_for_a_while(self) -> Iterator[str]:
@@ -78,6 +120,30 @@ class DaskWorkspace(Workspace):
             found = [unpack(packed) for packed in gather(self.client, stage, futures, names, self.progress)]
         release_pages()  # of what this process has read since the stage before
         return found
+
+
+class ClientWorkspace(FolderWorkspace):
+    """The client itself, in a fit on a cluster; arrays become files when tasks of the cluster first need them."""
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+        """Make an array in memory."""
+        return new_unwritten_array(self.folder, shape, dtype)
+
+    def submit(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Do it at once."""
+        return function(*arguments)
+
+    def clear_errors(self, stage: str) -> AbstractContextManager[None]:
+        """Errors pass: there are none of Dask."""
+        return nullcontext()
+
+    def share(self, value: Any) -> Packed:
+        """Leave the value where it is."""
+        return Packed(value)
+
+    def results(self, stage: str, begun: list[Any], names: Sequence[str], *, wanted: bool = True) -> list[Any]:
+        """What was done at once."""
+        return begun
 
 
 def gather(
@@ -123,20 +189,36 @@ def same(value: T) -> T:
 def _run(function: Callable[..., Any], part: Any, payload: Packed, token: str, folder: str) -> Packed:
     """One part, on a worker."""
     shared = unpacked(token, payload)
-    with at_most_threads(1):  # Dask gives every core of a worker a task
-        result = pack(function(part, *shared), folder)
-    release_when_large()
-    return result
+    with releasing_pages(), at_most_threads(1):  # Dask gives every core of a worker a task
+        return pack(function(part, *shared), folder)
 
 
-def release_when_large() -> None:
-    """Give mapped pages back where this process is a worker that has grown to a third of its budget."""
+@contextmanager
+def releasing_pages() -> Iterator[None]:
+    """Give mapped pages back, where this process is a worker: after the block if it has grown to a third of its budget.
+
+    Within the block they would soon be read again, so there it is done at more than half, and where it frees something.
+    """
     from distributed import get_worker
 
     try:
         worker = get_worker()
     except ValueError:  # not on a cluster
+        yield
         return
-    limit = worker.memory_manager.memory_limit or available_memory()
-    if limit and worker.monitor.get_process_memory() > MOST_RESIDENT * limit:
-        release_pages()
+    limit = worker.memory_manager.memory_limit or available_memory() or sys.maxsize
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(SECONDS_BETWEEN_LOOKS):
+            resident, mapped = resident_memory()
+            if resident > MOST_WITHIN_TASK * limit and mapped > LEAST_GIVEN_BACK * limit:
+                release_pages()
+
+    threading.Thread(target=watch, name="pysldl-pages", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+        if worker.monitor.get_process_memory() > MOST_RESIDENT * limit:
+            release_pages()

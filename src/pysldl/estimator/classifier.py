@@ -565,6 +565,7 @@ def _seeded(stage: Any, rng: np.random.RandomState) -> Any:
 
 
 def _in_single_precision(X: Any, workspace: Workspace) -> sparse.csr_array:
+    workspace = workspace.for_pass(X)
     if workspace.n_shards == 1 or not sparse.issparse(X) or X.dtype == np.float32:
         return sparse.csr_array(X, dtype=np.float32)
     data = workspace.empty(X.nnz, np.float32)

@@ -58,7 +58,7 @@ class InvertedIndex(LightEstimator):
 
     def fit(self, X: Any, y: object = None) -> Self:
         """Index the rows of ``X``, of shape (n_rows, n_features)."""
-        if current_workspace().n_shards > 1:
+        if current_workspace().for_pass(X).n_shards > 1:
             return self.fit_parts(shared_parts(X.shape[0], FEWEST_ROWS, ROWS_AT_ONCE), _some_rows, X)
         self.postings_ = self._postings_of(X)
         return self
@@ -143,6 +143,7 @@ def _joined_postings(
         ends += block.indptr
     n_entries = int(ends[-1])
     index_type = np.int32 if max(n_entries, n_features, n_rows) < np.iinfo(np.int32).max else np.int64
+    workspace = workspace.for_pass(blocks)
     indices, data = workspace.empty(n_entries, index_type), workspace.empty(n_entries, blocks[0].dtype)
     # A feature costs something in every block, with entries or without.
     work = ends + len(blocks) * np.arange(n_features + 1)

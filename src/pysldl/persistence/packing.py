@@ -31,7 +31,7 @@ def pack(matrix: Any) -> tuple[NDArray[np.uint8], NDArray[Any]]:
     first = matrix.indptr[:-1][np.diff(matrix.indptr) > 0]
     # A part at a time: what makes a byte of a gap takes fifty times as much room.
     parts = row_parts(len(indices), ENTRIES_AT_ONCE)
-    streams = current_workspace().map("saving", _gaps_of, parts, indices, first)
+    streams = current_workspace().for_pass(matrix).map("saving", _gaps_of, parts, indices, first)
     return np.concatenate([np.empty(0, dtype=np.uint8), *streams]), _narrowest(matrix.data)
 
 
@@ -51,7 +51,7 @@ def unpack_indices(stream: NDArray[np.uint8], indptr: NDArray[np.integer], n_col
         raise ValueError("a packed matrix has other arrays than it needs.")
     if n_entries > len(stream):  # an entry takes a byte or more: more of them would only take memory
         raise ValueError("a packed matrix has more or fewer columns than values.")
-    indices = np.empty(n_entries, dtype=indptr.dtype)
+    indices = current_workspace().empty(n_entries, indptr.dtype)
     place, done, before_row = 0, 0, 0
     while place < len(stream):
         # A part at a time, up to the end of a gap, so that little more than the result is needed.
@@ -76,9 +76,11 @@ def unpack_values(values: NDArray[Any], n_entries: int, dtype: Any) -> NDArray[A
     """Expand packed values to one per entry, in their original precision."""
     if values.shape not in ((1,), (n_entries,)):
         raise ValueError("a packed matrix has more or fewer values than columns.")
-    if values.shape == (n_entries,):
-        return values if values.dtype == dtype else values.astype(dtype)
-    return np.full(n_entries, values[0], dtype=dtype)
+    if values.shape == (n_entries,) and values.dtype == dtype:
+        return values
+    expanded = current_workspace().empty(n_entries, dtype)
+    expanded[...] = values
+    return expanded
 
 
 def narrowed(array: NDArray[Any]) -> tuple[NDArray[Any], int]:
@@ -103,11 +105,13 @@ def _are_steps(array: NDArray[np.float32]) -> bool:
 
 
 def widened(array: NDArray[Any], scale: int) -> NDArray[np.float32]:
-    """Restore what :func:`narrowed` gave."""
+    """Restore what :func:`narrowed` gave, in the same memory order."""
     if scale not in (1, STEPS) or array.dtype not in (np.int8, np.float16):
         raise ValueError("a narrow array is of another kind than it needs.")
-    wide = array.astype(np.float32)
-    wide /= np.float32(scale)
+    if array.flags.f_contiguous and not array.flags.c_contiguous:
+        return widened(array.T, scale).T
+    wide = current_workspace().empty(array.shape, np.float32)
+    np.divide(array, np.float32(scale), out=wide, dtype=np.float32)
     return wide
 
 
@@ -117,7 +121,7 @@ def _narrowest(data: NDArray[Any]) -> NDArray[Any]:
         return np.array(data[:1])
     if data.dtype != np.float32:
         return data
-    workspace = current_workspace()
+    workspace = current_workspace().for_pass(data)
     halves = workspace.empty(len(data), np.float16)
     if not _put_halves(slice(0, FIRST), data, halves):
         return data
