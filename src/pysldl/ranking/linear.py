@@ -46,7 +46,7 @@ CANDIDATES_OF_LABEL, FEWEST_CANDIDATES, MOST_CANDIDATES = 12, 75, 300
 
 @dataclass(eq=False, repr=False)
 class LinearRanker(LightEstimator):
-    """One linear classifier a label, trained on the rows that have it and on other rows of which it is a candidate.
+    """One linear classifier for each label, trained on the rows that have it and on rows of which it is a candidate.
 
     The negatives of a label are the rows that have it among their candidates and not among their labels, so the cost
     follows rows x candidates x nonzeros and not the number of labels. A candidate's final score is
@@ -57,16 +57,17 @@ class LinearRanker(LightEstimator):
     Parameters
     ----------
     n_candidates : int or None
-        Labels of a row that the decoder proposes. None: twelve for each label that a training row has on average, from
-        75 to 300; a classifier settles it before it fits the ranker.
+        How many labels the decoder proposes for each row. None: twelve times the mean number of labels of a training
+        row, but at least 75 and at most 300.
     n_frequent : int or None
-        Labels with the most training rows that every row gets as candidates beside them: rows with few words have
-        few neighbors, and a few labels may be on most rows. None: as few as find half a point of recall less than
-        forty do, on rows held out; and all, where they are not more than ``n_candidates``, and a hundred at most.
+        How many of the most frequent labels are candidates of every row, beside those of the decoder: rows with few
+        words have few neighbors. None: the first of 5, 10, 20 and 40 with which candidates hold nearly as many labels
+        of held-out rows as with 40 (within half a point of recall). Where there are no more than ``n_candidates``
+        labels, and at most 100, all labels are candidates.
     n_centroid_candidates : int or None
-        Labels that a row gets as candidates because it is like the mean of their rows, see
-        :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 where they find more labels of held-out rows than as
-        many of the decoder's candidates do, its last ones, which cost as much; else, and where labels are few, none.
+        How many labels are candidates because the row is like the mean of their training rows, see
+        :class:`~pysldl.ranking.centroids.LabelCentroids`. None: 25 if they hold more labels of held-out rows than the
+        last 25 candidates of the decoder do, which cost as much; otherwise none.
     C : float or None
         Weight of the errors against the size of the weights. None: chosen on the held-out rows, see
         :func:`~pysldl.ranking.penalty.choose_penalty`.
