@@ -58,9 +58,10 @@ def test_steps_of_conjugate_gradients(no_numba):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_number_of_threads_changes_nothing():
+def test_number_of_threads_changes_nothing(monkeypatch):
     import numba
 
+    monkeypatch.setattr("pysldl.backend.numba.linear_algebra.PRODUCTS_OF_PART", 1000)  # several parts
     rng = np.random.default_rng(2)
     X = sparse.random_array((400, 90), density=0.2, random_state=rng, format="csr", dtype=np.float32)
     P = rng.normal(size=(90, 9)).astype(np.float32)
