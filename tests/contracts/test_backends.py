@@ -31,7 +31,7 @@ from pysldl.backend.label_embedding import adam_update_rows, ranking_hinge, walk
 from pysldl.backend.label_pairs import count_pairs, pair_support
 from pysldl.backend.label_problems import held_out_pairs, label_problems
 from pysldl.backend.linear_algebra import advance, column_dots, sparse_times, turn
-from pysldl.backend.nearest import largest, pair_distances, pair_products
+from pysldl.backend.nearest import largest, largest_columns, pair_distances, pair_products
 from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
 from pysldl.backend.topk import top_k
 from pysldl.backend.trees import Examples, boosted_forests
@@ -260,6 +260,8 @@ def test_exact_neighbors(against_numpy, left_out):
 def test_largest(only_numba):
     values = np.round(np.random.default_rng(3).normal(size=(100, 50)), 1).astype(np.float32)
     plain, other = only_numba(lambda: largest(values, 9, np.arange(100) % 50))
+    rows, other_rows = only_numba(lambda: largest_columns(values, 9, np.arange(100) % 50))
+    np.testing.assert_array_equal(rows, other_rows)
     np.testing.assert_array_equal(plain[0], other[0])
     np.testing.assert_array_equal(plain[1], other[1])
 

@@ -26,7 +26,7 @@ from pysldl.decoding.base import (
     label_prior,
 )
 from pysldl.decoding.voting import EQUAL, Found, SimilarityDecoder, best_option, mask_unmatched, quality, vote_shares
-from pysldl.neighbors.exact import coarse, index_of, nearest_coarse
+from pysldl.neighbors.exact import coarse, index_of, nearest_coarse, nearest_coarse_rows
 from pysldl.neighbors.inverted_index import InvertedIndex
 
 # What is tried where nothing is asked for; the first of equals is taken, so the cheapest search comes first.
@@ -262,7 +262,10 @@ class JointNeighborDecoder(SimilarityDecoder):
         if self.search == "codes":
             most = self.Y_.shape[0] - (exclude is not None)
             k = min(max(k, COMPARED), most)
-            pairs = np.sort(self._nearest(codes, self.vectors_, k, exclude)[0], axis=1)
+            if self.n_axes is None:
+                pairs = np.sort(self._nearest(codes, self.vectors_, k, exclude)[0], axis=1)
+            else:
+                pairs = nearest_coarse_rows(codes, self.vectors_, k, exclude)
         else:
             found = []
             if by[0]:
