@@ -35,7 +35,7 @@ from pysldl.backend.nearest import largest, largest_columns, pair_distances, pai
 from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
 from pysldl.backend.topk import top_k
 from pysldl.backend.trees import Examples, boosted_forests
-from pysldl.backend.voting import vote_by_terms, vote_top
+from pysldl.backend.voting import mixed_top, vote_by_terms, vote_top
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.mapping import RidgeMapping
@@ -289,6 +289,33 @@ def test_votes(compiled, world, m):
     plain, other = compiled(lambda: vote_top(neighbors, weights, world[1], m))
     np.testing.assert_array_equal(plain[0], other[0])
     np.testing.assert_array_equal(plain[1], other[1])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("least", [-np.inf, 0.05])
+def test_votes_mixed_with_scores(only_numba, world, share, least):
+    rng = np.random.default_rng(4)
+    Y = world[1]
+    neighbors = rng.integers(-1, 300, (50, 9)).astype(np.int32)
+    neighbors[[3, 7]] = -1  # which get the prior
+    weights = rng.choice(np.array([0.0, 0.1, 0.25], dtype=np.float32), (50, 9))
+    prior = sparse.csr_array((np.arange(Y.shape[1]) % 4 / 4)[None].astype(np.float32))
+    scores = rng.integers(-8, 9, (50, Y.shape[1])).astype(np.float32) / 64  # many ties
+    arguments = (neighbors, weights, Y, prior, scores, share)
+    for m in (1, 7, Y.shape[1]):
+        plain, other = only_numba(lambda m=m: mixed_top(*arguments, m, least))
+        for one, two in zip(plain, other, strict=True):
+            np.testing.assert_array_equal(one, two)
+    votes = np.zeros(scores.shape, np.float32)
+    for row, slot in np.ndindex(neighbors.shape):
+        if neighbors[row, slot] >= 0:
+            votes[row] += weights[row, slot] * Y[[neighbors[row, slot]]].toarray()[0].astype(np.float32)
+    votes[[3, 7]] = prior.toarray()
+    mixed = np.maximum(np.float32(share) * scores + np.float32(1 - share) * votes, np.float32(least))
+    order = np.argsort(-mixed, axis=1, kind="stable")
+    np.testing.assert_array_equal(other[0], order)
+    np.testing.assert_array_equal(other[1], np.take_along_axis(votes, order, axis=1))
+    np.testing.assert_array_equal(other[2], np.take_along_axis(mixed, order, axis=1))
 
 
 @pytest.mark.parametrize("n_neighbors", [3, 60])

@@ -116,6 +116,16 @@ class LatentEvidence:
     terms_in_score: bool = False
 
 
+class Ballots(NamedTuple):
+    """Who votes for the labels of rows, (n_rows, k): training rows, -1 for none, and what the vote of each counts.
+
+    A row without any gets the label prior.
+    """
+
+    neighbors: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+
 class ScoreParts(NamedTuple):
     """Scores of some labels of rows, and what they consist of; arrays of shape (n_rows, n_listed), best first."""
 
@@ -238,14 +248,3 @@ def label_prior(Y: sparse.csr_array) -> sparse.csr_array:
     frequent = frequent[counts[frequent] > 0].astype(np.int32)
     shares = (counts[frequent] / np.float32(Y.shape[0])).astype(np.float32)
     return sparse.csr_array((shares, frequent, np.array([0, frequent.size], dtype=np.int32)), shape=(1, Y.shape[1]))
-
-
-def with_prior(votes: sparse.csr_array, silent: Any, prior: sparse.csr_array) -> sparse.csr_array:
-    """Votes in which rows without any (``silent``) get the label prior, without stored zeros, indices sorted."""
-    if np.any(silent):
-        rows = np.asarray(silent, dtype=np.float32)
-        votes = sparse.diags_array(1.0 - rows) @ votes + sparse.csr_array(rows.reshape(-1, 1)) @ prior
-    votes = sparse.csr_array(votes)
-    votes.eliminate_zeros()
-    votes.sort_indices()
-    return votes
