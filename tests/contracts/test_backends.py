@@ -34,7 +34,7 @@ from pysldl.backend.linear_algebra import advance, column_dots, sparse_times, tu
 from pysldl.backend.nearest import largest, largest_columns, pair_distances, pair_products
 from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
 from pysldl.backend.topk import top_k
-from pysldl.backend.trees import Examples, boosted_forests
+from pysldl.backend.trees import Examples, Trees, boosted_forests, sum_of_trees
 from pysldl.backend.voting import mixed_top, vote_by_terms, vote_top
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
@@ -414,6 +414,40 @@ def test_best_by_weights(only_numba, world):
         np.testing.assert_array_equal(plain[0], other[0])
         np.testing.assert_array_equal(plain[1], other[1])
     assert (plain[0][:, -1] == -1).all() and not (plain[0] == 2).any()
+
+
+def grown_at_random(rng, n_trees, n_leaves):
+    """Trees of leaves that were split at random, with the nodes of each tree in the order in which they came."""
+    roots, children, depth = [], [], []
+    for _ in range(n_trees):
+        leaves = [len(children)]
+        roots += leaves
+        children.append(None)
+        depth.append(0)
+        while len(leaves) < n_leaves:
+            node = leaves.pop(rng.integers(len(leaves)))
+            children[node] = len(children), len(children) + 1
+            leaves += children[node]
+            children += [None, None]
+            depth += 2 * [depth[node] + 1]
+    n = len(children)
+    feature, threshold = rng.integers(0, 4, n).astype(np.int32), rng.integers(-4, 5, n) / 4 + rng.choice([0, 1e-12], n)
+    threshold[rng.integers(0, n, 3)] = -1e300, 1e300, np.inf
+    left, right = (
+        np.array([at if pair is None else pair[side] for at, pair in enumerate(children)], np.int32) for side in (0, 1)
+    )
+    return Trees(np.array(roots, np.int32), feature, threshold, left, right, rng.normal(size=n), max(depth))
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 8, 31, 32, 70])
+def test_sums_of_trees(only_numba, n_leaves):
+    rng = np.random.default_rng(6)
+    trees = grown_at_random(rng, 5, n_leaves)
+    X = (rng.integers(-5, 6, (150, 3, 4)) / 4).astype(np.float32)  # many at a threshold
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[rng.random(X.shape) < 0.1] = np.inf
+    plain, other = only_numba(lambda: sum_of_trees(X, trees))
+    np.testing.assert_array_equal(plain, other)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -175,8 +175,8 @@ def _sparse_products(start, stop, qp, qi, qd, width, rows, vp, vi, vd):
             row = rows[query, slot]
             if row >= 0:
                 total = 0.0
-                for at in range(vp[row], vp[row + 1]):
-                    total += x[vi[at]] * vd[at]
+                for at in range(np.uint64(vp[row]), np.uint64(vp[row + 1])):
+                    total += x[np.uint32(vi[at])] * vd[at]
                 products[query - start, slot] = total
         for at in range(qp[query], qp[query + 1]):
             x[qi[at]] = 0
