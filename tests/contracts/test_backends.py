@@ -6,6 +6,7 @@ differs, and the tolerance of the solver where the solvers differ.
 """
 
 from contextlib import contextmanager
+from itertools import product
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from pysldl.backend.inverted_index import (
 from pysldl.backend.label_embedding import adam_update_rows, ranking_hinge, walk_step
 from pysldl.backend.label_pairs import count_pairs, pair_support
 from pysldl.backend.label_problems import held_out_pairs, label_problems
-from pysldl.backend.linear_algebra import advance, column_dots, sparse_times, turn
+from pysldl.backend.linear_algebra import advance, column_dots, dense_product, sparse_times, turn
 from pysldl.backend.nearest import largest, largest_columns, pair_distances, pair_products
 from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
 from pysldl.backend.topk import top_k
@@ -455,6 +456,16 @@ def test_sparse_times_dense(only_numba, world, dtype):
     P = np.random.default_rng(7).normal(size=(80, 6)).astype(dtype)
     plain, other = only_numba(lambda: sparse_times(world[0], P))
     np.testing.assert_array_equal(plain, other)
+
+
+def test_dense_product_of_sparse_matrices(only_numba, world):
+    X, Y = world
+    by_feature = sparse.csr_array(X.T)
+    for other, dtype in product((X, Y), (np.float32, np.float64)):
+        right = sparse.csr_array(other, dtype=dtype)
+        plain, compiled = only_numba(lambda right=right: dense_product(by_feature, right))
+        np.testing.assert_array_equal(plain, compiled, strict=True)
+        np.testing.assert_allclose(compiled, X.T.toarray() @ right.toarray(), rtol=1e-5, atol=1e-5)
 
 
 def test_conjugate_gradients(only_numba):

@@ -25,6 +25,7 @@ ROWS_OF_COLUMN = 4  # at least, for every feature and landmark
 MOST_BYTES = 512 << 20  # of the squared products of all rows and their scaled copy; with more rows there are none
 TRIAL_ROWS = 5000  # that decide whether landmarks help, or up to twice as many
 JUDGED, FIRST_JUDGED = 5, 2  # every so many of them are judged, from this one on
+JUDGED_AT_ONCE = 256
 ERRORS = 2.0  # standard errors by which they must
 
 
@@ -140,11 +141,16 @@ class LandmarkRidge(RidgeMapping):
         squares, _ = _scaled_squares(X, landmarks)
         is_judged = np.arange(X.shape[0]) % JUDGED == FIRST_JUDGED
         gram, moments = _sums(X[~is_judged], squares[~is_judged], Z[~is_judged])
-        rows, expected = DesignMatrix(X[is_judged], None), as_dense(Z[is_judged])
         linear = cholesky_solve(cholesky_factor(gram[:width, :width], self.alpha_), moments[:width])
         both = cholesky_solve(cholesky_factor(gram, self.alpha_), moments)
-        curved = rows.times(both[:width]) + matmul(squares[is_judged], both[width:])
-        gain = (np.square(rows.times(linear) - expected) - np.square(curved - expected)).sum(axis=1)
+        judged = np.flatnonzero(is_judged)
+        gain = np.empty(len(judged))
+        for start in range(0, len(judged), JUDGED_AT_ONCE):
+            part = judged[start : start + JUDGED_AT_ONCE]
+            rows, expected = DesignMatrix(X[part], None), as_dense(Z[part])
+            curved = rows.times(both[:width]) + matmul(squares[part], both[width:])
+            better = np.square(rows.times(linear) - expected) - np.square(curved - expected)
+            gain[start : start + len(part)] = better.sum(axis=1)
         return bool(gain.mean() > ERRORS * gain.std() / np.sqrt(len(gain)))
 
 

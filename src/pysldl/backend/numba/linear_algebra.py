@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import DTypeLike, NDArray
 
-from pysldl.backend.threads import parallel_map
+from pysldl.backend.threads import parallel_for, parallel_map
 
 N_PARTS = 64
 PRODUCTS_OF_PART = 1 << 18  # a tenth of a millisecond
@@ -28,6 +28,22 @@ def sparse_times(X: Any, P: NDArray[Any], dtype: DTypeLike | None = None) -> NDA
         lambda part: _times(bounds[part], bounds[part + 1], X.indptr, X.indices, values, P, product), range(n_parts)
     )
     return product
+
+
+def dense_product(A: Any, B: Any) -> NDArray[np.float64]:
+    product = np.zeros((A.shape[0], B.shape[1]), dtype=np.result_type(A.dtype, B.dtype))
+    parallel_for(_multiply, A.shape[0], A.indptr, A.indices, A.data, B.indptr, B.indices, B.data, product)
+    return product.astype(np.float64, copy=False)
+
+
+@njit(nogil=True, cache=True)
+def _multiply(start, stop, ap, ai, ad, bp, bi, bd, product):
+    for row in range(start, stop):
+        out = product[row]
+        for at in range(np.uint64(ap[row]), np.uint64(ap[row + 1])):
+            value, other = ad[at], ai[at]
+            for place in range(np.uint64(bp[other]), np.uint64(bp[other + 1])):
+                out[np.uint64(bi[place])] += value * bd[place]
 
 
 def equal_shares(indptr: NDArray[np.integer], n_parts: int = N_PARTS) -> NDArray[np.int64]:
