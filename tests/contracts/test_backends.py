@@ -317,6 +317,10 @@ def test_votes_mixed_with_scores(only_numba, world, share, least):
     np.testing.assert_array_equal(other[0], order)
     np.testing.assert_array_equal(other[1], np.take_along_axis(votes, order, axis=1))
     np.testing.assert_array_equal(other[2], np.take_along_axis(mixed, order, axis=1))
+    if share == 0:  # the scores may be left out
+        for found in only_numba(lambda: mixed_top(*arguments[:4], None, share, Y.shape[1], least)):
+            for one, two in zip(found, other, strict=True):
+                np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize("n_neighbors", [3, 60])

@@ -85,7 +85,7 @@ def mixed_top(
     weights: NDArray[np.float32],
     Y: sparse.csr_array,
     prior: sparse.csr_array,
-    scores: NDArray[np.float32],
+    scores: NDArray[np.float32] | None,
     share: float,
     m: int,
     least: float = -np.inf,
@@ -93,15 +93,18 @@ def mixed_top(
     """The m labels with the largest ``share * scores + (1 - share) * votes``, best first; their votes, and both mixed.
 
     Neighbors and weights are those of :func:`vote_top`; a row without neighbors has the ``prior``, (1, n_labels), for
-    votes. ``scores`` is (n_rows, n_labels). No mixture is below ``least``. Of equals the lower label comes first.
+    votes. ``scores`` is (n_rows, n_labels), or None where they have no share. No mixture is below ``least``. Of equals
+    the lower label comes first.
     """
     labels = np.empty((len(neighbors), m), dtype=np.int32)
     votes, mixed = np.empty((len(neighbors), m), dtype=np.float32), np.empty((len(neighbors), m), dtype=np.float32)
     for start in range(0, len(neighbors), ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
         total = vote_totals(neighbors[block], weights[block], Y, prior).toarray().astype(np.float32, copy=False)
-        both = np.maximum(np.float32(share) * scores[block] + np.float32(1.0 - share) * total, np.float32(least))
-        columns, mixed[block] = top_k_dense(both, m)
+        both = np.float32(1.0 - share) * total
+        if scores is not None:
+            both += np.float32(share) * scores[block]
+        columns, mixed[block] = top_k_dense(np.maximum(both, np.float32(least)), m)
         labels[block], votes[block] = columns, np.take_along_axis(total, columns, axis=1)
     return labels, votes, mixed
 

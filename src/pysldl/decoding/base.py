@@ -11,6 +11,7 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.linear_algebra import times_axes
+from pysldl.backend.nearest import pair_products
 from pysldl.backend.topk import top_k_or_zero
 from pysldl.exceptions import SLDLWarning
 
@@ -77,6 +78,14 @@ def codes_times(codes: Codes, B: NDArray[np.float32]) -> NDArray[np.float32]:
         product: NDArray[np.float32] = codes.mapping.predict_times(codes.features, B)
         return product
     return times_axes(codes, B)
+
+
+def codes_times_at(codes: Codes, B: NDArray[np.float32], columns: NDArray[np.integer]) -> NDArray[np.float32]:
+    """:func:`codes_times` at some columns of each row, of the shape of ``columns``."""
+    if isinstance(codes, UnformedCodes):
+        product: NDArray[np.float32] = codes.mapping.predict_times_at(codes.features, B, columns)
+        return product
+    return pair_products(codes, columns, np.ascontiguousarray(B.T))
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,11 @@ class BlendDecoder(Decoder):
 
     def score_parts(self, Z: Any, m: int) -> ScoreParts:
         """The m best labels of every row, with the read-out's score, the share of the votes, and both mixed."""
-        return self._best_parts(self.neighbors_.ballots(Z), self.readout_.scores(codes_of(Z)), m)
+        ballots, codes = self.neighbors_.ballots(Z), codes_of(Z)
+        if self.weight_ > 0:
+            return self._best_parts(ballots, self.readout_.scores(codes), m)
+        labels, votes, scores = self._best_mixed(ballots, None, m)
+        return ScoreParts(labels, self.readout_.scores_of(codes, labels), votes, scores)
 
     def loo_score_parts(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
@@ -152,10 +156,15 @@ class BlendDecoder(Decoder):
         return self._best_parts(ballots, self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y), m)
 
     def _best_parts(self, ballots: Ballots, readout: NDArray[np.float32], m: int) -> ScoreParts:
+        labels, votes, scores = self._best_mixed(ballots, readout, m)
+        return ScoreParts(labels, np.take_along_axis(readout, labels.astype(np.intp), axis=1), votes, scores)
+
+    def _best_mixed(
+        self, ballots: Ballots, readout: NDArray[np.float32] | None, m: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
         Y, prior = self.neighbors_.Y_, self.neighbors_.prior_
         # A read-out may be below zero, where no probability is.
-        labels, votes, scores = mixed_top(*ballots, Y, prior, readout, self.weight_, min(m, Y.shape[1]), FAINTEST)
-        return ScoreParts(labels, np.take_along_axis(readout, labels.astype(np.intp), axis=1), votes, scores)
+        return mixed_top(*ballots, Y, prior, readout, self.weight_, min(m, Y.shape[1]), FAINTEST)
 
     def _mixture(
         self, votes: Callable[[], sparse.csr_array], readout: Callable[[], NDArray[np.float32]]

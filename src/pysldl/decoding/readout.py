@@ -12,7 +12,7 @@ from pysldl._utils.constraints import NotNegative
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.half_precision import nearest_halves
 from pysldl.backend.threads import matmul, single_threaded_blas
-from pysldl.decoding.base import Codes, Decoder, LatentEvidence, UnformedCodes, codes_times, formed
+from pysldl.decoding.base import Codes, Decoder, LatentEvidence, UnformedCodes, codes_times, codes_times_at, formed
 
 ROWS_AT_ONCE, LEFT_OUT_AT_ONCE = 2048, 512
 
@@ -63,6 +63,10 @@ class LinearReadout(Decoder):
 
     def scores(self, Z: Codes) -> NDArray[np.float32]:
         return codes_times(Z, self.B_)
+
+    def scores_of(self, Z: Codes, labels: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Scores of the labels that are listed for each row."""
+        return codes_times_at(Z, self.B_, labels)
 
     @property
     def readout_weights(self) -> NDArray[np.float32]:

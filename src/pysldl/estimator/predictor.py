@@ -53,7 +53,7 @@ from pysldl.ranking.linear import LinearRanker
 from pysldl.ranking.reranker import TreeReranker
 
 BLOCK_BYTES = 128 << 20
-SPARSE_BLOCK, RESCORED_BLOCK = 4096, 1024
+SPARSE_BLOCK, RESCORED_BLOCK = 4096, 2048
 MORE_TO_CHOOSE_FROM = 50  # labels beyond the k best, where a hierarchy or names in the text may change the order
 LABELS_TO_COMPARE = 50_000  # with a name that is not known: a million would take seconds
 

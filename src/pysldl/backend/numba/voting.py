@@ -33,7 +33,7 @@ def mixed_top(
     weights: NDArray[np.float32],
     Y: Any,
     prior: Any,
-    scores: NDArray[np.float32],
+    scores: NDArray[np.float32] | None,
     share: float,
     m: int,
     least: float = -np.inf,
@@ -43,15 +43,17 @@ def mixed_top(
     votes, mixed = np.empty((n_rows, m), dtype=np.float32), np.empty((n_rows, m), dtype=np.float32)
     ballots = neighbors, weights, Y.indptr, Y.indices, prior.indices, prior.data
     shares = np.float32(share), np.float32(1.0 - share), np.float32(least)
-    parallel_for(_mixed_top, n_rows, *ballots, scores, *shares, labels, votes, mixed)
+    scores = np.empty((0, 0), dtype=np.float32) if scores is None else scores
+    parallel_for(_mixed_top, n_rows, *ballots, scores, Y.shape[1], *shares, labels, votes, mixed)
     return labels, votes, mixed
 
 
 @njit(nogil=True, cache=True)
-def _mixed_top(start, stop, neighbors, weights, yp, yi, pi, pd, scores, share, other, least, labels, votes, mixed):
-    n_labels, m = scores.shape[1], labels.shape[1]
+def _mixed_top(start, stop, neighbors, weights, yp, yi, pi, pd, scores, n_labels, share, other, least, *found):
+    labels, votes, mixed = found
+    m = labels.shape[1]
     nothing = np.float32(0.0)
-    total, both = np.zeros(n_labels, np.float32), np.empty(n_labels, np.float32)
+    total, both = np.zeros(n_labels, np.float32), np.zeros(n_labels, np.float32)
     voted = np.empty(n_labels + 1, np.uint32)
     heap = np.empty(m, np.uint64)
     for row in range(start, stop):
@@ -71,9 +73,10 @@ def _mixed_top(start, stop, neighbors, weights, yp, yi, pi, pd, scores, share, o
                 voted[n_voted] = pi[at]
                 n_voted += np.uint64(1)
                 total[pi[at]] = pd[at]
-        own = scores[row]
-        for label in range(n_labels):
-            both[label] = share * own[label]
+        if len(scores) > 0:
+            own = scores[row]
+            for label in range(n_labels):
+                both[label] = share * own[label]
         for at in range(n_voted):
             both[voted[at]] += other * total[voted[at]]
         size, worst = 0, np.float32(-np.inf)
@@ -87,7 +90,7 @@ def _mixed_top(start, stop, neighbors, weights, yp, yi, pi, pd, scores, share, o
         for at in range(m):
             votes[row, at] = total[labels[row, at]]
         for at in range(n_voted):
-            total[voted[at]] = nothing
+            total[voted[at]] = both[voted[at]] = nothing
 
 
 @njit(nogil=True, cache=True)
