@@ -165,7 +165,8 @@ def dense_product(A: sparse.csr_array, B: sparse.csr_array) -> NDArray[np.float6
 def cholesky_factor(A: Array, alpha: float) -> Array:
     """The lower triangle L of ``A + alpha I = L Lᵀ``, written over ``A``; what is above the diagonal is undefined."""
     A.flat[:: len(A) + 1] += alpha
-    return np.asarray(scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)[0])
+    # LAPACK takes columns: rows of a symmetric matrix need no copy for that.
+    return np.asarray(scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0])
 
 
 @primitive(torch="tensors")

@@ -11,7 +11,7 @@ from pysldl.backend.linear_algebra import dense_rows, sparse_times, times_axes
 from pysldl.backend.nearest import pair_products
 from pysldl.backend.threads import ROWS_PER_BLOCK, matmul
 
-SUMS_AT_ONCE = 1 << 21
+SUMS_AT_ONCE = 1 << 20
 MOST_PRODUCTS = 1 << 31  # of two numbers, of weights and what is asked for: a tenth of a second
 PRODUCTS_KEPT = 2  # a decoder asks for the axes of its neighbors and for its read-out
 
