@@ -1,11 +1,14 @@
 """Sums that do not depend on the number of threads."""
 
+import contextvars
 import threading
+import time
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from pysldl.backend.dispatch import _chosen, current_device
 from pysldl.backend.threads import fixed_order_blas, matmul, n_threads, parallel_map, single_threaded_blas
 
 
@@ -66,6 +69,42 @@ def test_a_map_inside_a_map_does_not_wait_for_itself(monkeypatch):
     monkeypatch.setattr("pysldl.backend.threads.n_threads", lambda: 2)
     found = parallel_map(lambda i: sum(parallel_map(lambda j: i * j, range(4))), range(8))
     assert found == [6 * i for i in range(8)]
+
+
+def test_the_calling_thread_takes_part_and_is_as_free_afterwards(monkeypatch):
+    monkeypatch.setattr("pysldl.backend.threads.n_threads", lambda: 2)
+    both_at_work = threading.Barrier(2, timeout=20)
+
+    def work(_):
+        both_at_work.wait()
+        return threading.current_thread(), current_device()
+
+    context = contextvars.copy_context()
+    context.run(_chosen.set, "a device")
+    found = context.run(parallel_map, work, range(2))
+    again = context.run(parallel_map, work, range(2))  # would wait forever, were it still inside
+    for pair in (found, again):
+        assert len({thread for thread, _ in pair}) == 2 and threading.current_thread() in {thread for thread, _ in pair}
+        assert [device for _, device in pair] == [None, None]
+
+
+@pytest.mark.parametrize("fails_in", ["this", "another"])
+def test_an_error_in_a_part_is_raised_and_no_further_part_begins(monkeypatch, fails_in):
+    monkeypatch.setattr("pysldl.backend.threads.n_threads", lambda: 2)
+    caller, both_at_work, begun = threading.current_thread(), threading.Barrier(2, timeout=20), []
+
+    def work(part):
+        begun.append(part)
+        if part < 2:
+            both_at_work.wait()
+        if (threading.current_thread() is caller) == (fails_in == "this"):
+            raise ZeroDivisionError
+        time.sleep(0.05)
+
+    with pytest.raises(ZeroDivisionError):
+        parallel_map(work, range(1000))
+    assert len(begun) < 100
+    assert parallel_map(abs, [-1, -2]) == [1, 2]
 
 
 def test_the_environment_sets_the_number_where_numba_is_not_loaded(monkeypatch):

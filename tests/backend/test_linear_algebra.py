@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.backend.linear_algebra import advance, column_dots, principal_axes, sparse_times, times_axes, turn
+from pysldl.backend.linear_algebra import (
+    advance,
+    cholesky_factor,
+    column_dots,
+    principal_axes,
+    sparse_times,
+    times_axes,
+    turn,
+)
 
 pytest.importorskip("numba", reason="numba is not installed, so there is no compiled loop to compare")
 
@@ -29,6 +37,15 @@ def test_product(shape, precision, no_numba):
     assert fast.dtype == slow.dtype == np.result_type(*precision)
     np.testing.assert_allclose(fast, slow, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(fast, X.toarray() @ P, rtol=1e-5, atol=1e-5)
+
+
+def test_a_factor_takes_the_place_of_its_matrix():
+    rows = np.random.default_rng(0).normal(size=(30, 8))
+    A = rows.T @ rows
+    expected = np.linalg.cholesky(A + 0.5 * np.eye(8))
+    factor = cholesky_factor(A, 0.5)
+    assert np.shares_memory(factor, A)
+    np.testing.assert_allclose(np.tril(factor), expected, rtol=1e-10)
 
 
 def test_shares_are_equal_in_stored_values_and_cover_every_row():
@@ -58,9 +75,10 @@ def test_steps_of_conjugate_gradients(no_numba):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_number_of_threads_changes_nothing():
+def test_number_of_threads_changes_nothing(monkeypatch):
     import numba
 
+    monkeypatch.setattr("pysldl.backend.numba.linear_algebra.PRODUCTS_OF_PART", 1000)  # several parts
     rng = np.random.default_rng(2)
     X = sparse.random_array((400, 90), density=0.2, random_state=rng, format="csr", dtype=np.float32)
     P = rng.normal(size=(90, 9)).astype(np.float32)

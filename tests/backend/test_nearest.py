@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pysldl.backend.nearest import largest, pair_distances, pair_products
+from pysldl.backend.nearest import (
+    largest,
+    largest_columns,
+    nearest_rows,
+    nearest_vectors,
+    pair_distances,
+    pair_products,
+)
 
 
 @pytest.fixture(params=["numba", "NumPy"])
@@ -32,6 +39,34 @@ def test_largest_are_those_of_a_stable_sort(either, k, n, left_out):
     columns, found = largest(values, k, without)
     assert (columns == expected).all()
     assert (found == np.take_along_axis(values, expected, axis=1)).all()
+    assert (largest_columns(values, k, without) == np.sort(expected, axis=1)).all()
+
+
+def test_zeros_with_a_sign_are_equal(either):
+    values = np.zeros((3, 500), np.float32)
+    values[:, ::3], values[1, 400], values[2] = -0.0, 1, -1
+    values[2, [7, 9]] = -0.0, 0.0
+    assert (largest_columns(values, 2)[:, [0, 1]] == [[0, 1], [0, 400], [7, 9]]).all()
+
+
+@pytest.mark.parametrize("n_vectors", [30, 3000, 20_000])  # of the last, too many products for a cache
+@pytest.mark.parametrize("left_out", [False, True])
+def test_nearest_vectors_in_blocks(either, monkeypatch, n_vectors, left_out):
+    monkeypatch.setattr("pysldl.backend.nearest.CACHED_SIMILARITIES", 1 << 18)  # 21 queries with 3,000 vectors
+    monkeypatch.setattr("pysldl.backend.nearest.BLOCK_BYTES", 1 << 24)
+    rng = np.random.default_rng(3)
+    n_queries = 40 if n_vectors == 20_000 else 230  # three spans of blocks
+    Q = rng.integers(-8, 9, (n_queries, 5)).astype(np.float32)
+    V = rng.integers(-8, 9, (n_vectors, 5)).astype(np.float32)
+    without = rng.integers(0, n_vectors, n_queries) if left_out else None
+    products = Q @ V.T
+    if left_out:
+        products[np.arange(n_queries), without] = -np.inf
+    expected = np.argsort(-products, axis=1, kind="stable")[:, :7]
+    rows, found = nearest_vectors(Q, V, 7, without)
+    assert (rows == expected).all() and (found == np.take_along_axis(products, expected, axis=1)).all()
+    assert (nearest_rows(Q, V, 7, without) == np.sort(expected, axis=1)).all()
+    assert nearest_rows(Q[:0], V, 7).shape == (0, 7) and nearest_vectors(Q[:0], V, 7)[0].shape == (0, 7)
 
 
 @pytest.mark.parametrize("form", ["sparse", "dense"])

@@ -8,7 +8,7 @@ import pysldl.backend.dispatch
 from pysldl import SLDLClassifier
 from pysldl.backend.candidate_scores import score_candidates
 from pysldl.backend.dispatch import use_device
-from pysldl.backend.nearest import pair_products
+from pysldl.backend.nearest import nearest_rows, pair_products
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder, JointNeighborDecoder, NeighborDecoder
 from pysldl.embedding import GaussianLabelEmbedding, RandomLabelEmbedding
@@ -75,6 +75,8 @@ def test_nearest_vectors(both, left_out):
     plain, card = both(lambda: ExactIndex().fit(vectors).search(vectors[:90], 8, exclude=rows))
     assert (plain[0] == card[0]).all()
     np.testing.assert_allclose(plain[1], card[1], atol=1e-7)
+    plain, card = both(lambda: nearest_rows(vectors[:90], vectors, 8, rows))
+    assert (plain == card).all()
 
 
 @pytest.mark.parametrize("form", ["sparse", "dense"])

@@ -6,6 +6,7 @@ differs, and the tolerance of the solver where the solvers differ.
 """
 
 from contextlib import contextmanager
+from itertools import product
 
 import numpy as np
 import pytest
@@ -30,12 +31,12 @@ from pysldl.backend.inverted_index import (
 from pysldl.backend.label_embedding import adam_update_rows, ranking_hinge, walk_step
 from pysldl.backend.label_pairs import count_pairs, pair_support
 from pysldl.backend.label_problems import held_out_pairs, label_problems
-from pysldl.backend.linear_algebra import advance, column_dots, sparse_times, turn
-from pysldl.backend.nearest import largest, pair_distances, pair_products
+from pysldl.backend.linear_algebra import advance, column_dots, dense_product, sparse_times, turn
+from pysldl.backend.nearest import largest, largest_columns, pair_distances, pair_products
 from pysldl.backend.squared_hinge import BIAS_CENTER, BIAS_FREEDOM, fit_squared_hinge
 from pysldl.backend.topk import top_k
-from pysldl.backend.trees import Examples, boosted_forests
-from pysldl.backend.voting import vote_by_terms, vote_top
+from pysldl.backend.trees import Examples, Trees, boosted_forests, sum_of_trees
+from pysldl.backend.voting import mixed_top, vote_by_terms, vote_top
 from pysldl.datasets import make_asymmetric_multilabel
 from pysldl.decoding import FeatureNeighborDecoder
 from pysldl.mapping import RidgeMapping
@@ -260,6 +261,8 @@ def test_exact_neighbors(against_numpy, left_out):
 def test_largest(only_numba):
     values = np.round(np.random.default_rng(3).normal(size=(100, 50)), 1).astype(np.float32)
     plain, other = only_numba(lambda: largest(values, 9, np.arange(100) % 50))
+    rows, other_rows = only_numba(lambda: largest_columns(values, 9, np.arange(100) % 50))
+    np.testing.assert_array_equal(rows, other_rows)
     np.testing.assert_array_equal(plain[0], other[0])
     np.testing.assert_array_equal(plain[1], other[1])
 
@@ -287,6 +290,37 @@ def test_votes(compiled, world, m):
     plain, other = compiled(lambda: vote_top(neighbors, weights, world[1], m))
     np.testing.assert_array_equal(plain[0], other[0])
     np.testing.assert_array_equal(plain[1], other[1])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("least", [-np.inf, 0.05])
+def test_votes_mixed_with_scores(only_numba, world, share, least):
+    rng = np.random.default_rng(4)
+    Y = world[1]
+    neighbors = rng.integers(-1, 300, (50, 9)).astype(np.int32)
+    neighbors[[3, 7]] = -1  # which get the prior
+    weights = rng.choice(np.array([0.0, 0.1, 0.25], dtype=np.float32), (50, 9))
+    prior = sparse.csr_array((np.arange(Y.shape[1]) % 4 / 4)[None].astype(np.float32))
+    scores = rng.integers(-8, 9, (50, Y.shape[1])).astype(np.float32) / 64  # many ties
+    arguments = (neighbors, weights, Y, prior, scores, share)
+    for m in (1, 7, Y.shape[1]):
+        plain, other = only_numba(lambda m=m: mixed_top(*arguments, m, least))
+        for one, two in zip(plain, other, strict=True):
+            np.testing.assert_array_equal(one, two)
+    votes = np.zeros(scores.shape, np.float32)
+    for row, slot in np.ndindex(neighbors.shape):
+        if neighbors[row, slot] >= 0:
+            votes[row] += weights[row, slot] * Y[[neighbors[row, slot]]].toarray()[0].astype(np.float32)
+    votes[[3, 7]] = prior.toarray()
+    mixed = np.maximum(np.float32(share) * scores + np.float32(1 - share) * votes, np.float32(least))
+    order = np.argsort(-mixed, axis=1, kind="stable")
+    np.testing.assert_array_equal(other[0], order)
+    np.testing.assert_array_equal(other[1], np.take_along_axis(votes, order, axis=1))
+    np.testing.assert_array_equal(other[2], np.take_along_axis(mixed, order, axis=1))
+    if share == 0:  # the scores may be left out
+        for found in only_numba(lambda: mixed_top(*arguments[:4], None, share, Y.shape[1], least)):
+            for one, two in zip(found, other, strict=True):
+                np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.parametrize("n_neighbors", [3, 60])
@@ -387,11 +421,55 @@ def test_best_by_weights(only_numba, world):
     assert (plain[0][:, -1] == -1).all() and not (plain[0] == 2).any()
 
 
+def grown_at_random(rng, n_trees, n_leaves):
+    """Trees of leaves that were split at random, with the nodes of each tree in the order in which they came."""
+    roots, children, depth = [], [], []
+    for _ in range(n_trees):
+        leaves = [len(children)]
+        roots += leaves
+        children.append(None)
+        depth.append(0)
+        while len(leaves) < n_leaves:
+            node = leaves.pop(rng.integers(len(leaves)))
+            children[node] = len(children), len(children) + 1
+            leaves += children[node]
+            children += [None, None]
+            depth += 2 * [depth[node] + 1]
+    n = len(children)
+    feature, threshold = rng.integers(0, 4, n).astype(np.int32), rng.integers(-4, 5, n) / 4 + rng.choice([0, 1e-12], n)
+    threshold[rng.integers(0, n, 3)] = -1e300, 1e300, np.inf
+    left, right = (
+        np.array([at if pair is None else pair[side] for at, pair in enumerate(children)], np.int32) for side in (0, 1)
+    )
+    return Trees(np.array(roots, np.int32), feature, threshold, left, right, rng.normal(size=n), max(depth))
+
+
+@pytest.mark.parametrize("n_leaves", [1, 2, 8, 31, 32, 70])
+def test_sums_of_trees(only_numba, n_leaves):
+    rng = np.random.default_rng(6)
+    trees = grown_at_random(rng, 5, n_leaves)
+    X = (rng.integers(-5, 6, (150, 3, 4)) / 4).astype(np.float32)  # many at a threshold
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[rng.random(X.shape) < 0.1] = np.inf
+    plain, other = only_numba(lambda: sum_of_trees(X, trees))
+    np.testing.assert_array_equal(plain, other)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sparse_times_dense(only_numba, world, dtype):
     P = np.random.default_rng(7).normal(size=(80, 6)).astype(dtype)
     plain, other = only_numba(lambda: sparse_times(world[0], P))
     np.testing.assert_array_equal(plain, other)
+
+
+def test_dense_product_of_sparse_matrices(only_numba, world):
+    X, Y = world
+    by_feature = sparse.csr_array(X.T)
+    for other, dtype in product((X, Y), (np.float32, np.float64)):
+        right = sparse.csr_array(other, dtype=dtype)
+        plain, compiled = only_numba(lambda right=right: dense_product(by_feature, right))
+        np.testing.assert_array_equal(plain, compiled, strict=True)
+        np.testing.assert_allclose(compiled, X.T.toarray() @ right.toarray(), rtol=1e-5, atol=1e-5)
 
 
 def test_conjugate_gradients(only_numba):

@@ -50,12 +50,20 @@ def test_products_follow_the_weights(rows):
     np.testing.assert_allclose(mapping.predict_times(rows[0], B), 2 * before, rtol=1e-4, atol=1e-5)
 
 
-def test_readout(mapping, rows):
+def test_readout(mapping, rows, monkeypatch):
     X, Y = rows
     codes, numbers = UnformedCodes(mapping, X), np.arange(0, N_ROWS, 7)
     fitted, other = LinearReadout().fit(codes, Y), LinearReadout().fit(formed(codes), Y)
     np.testing.assert_allclose(fitted.B_, other.B_, atol=1e-3)
     np.testing.assert_allclose(fitted.scores(codes), other.scores(formed(codes)), atol=1e-3)
+    labels = np.random.default_rng(0).integers(0, Y.shape[1], (N_ROWS, 4)).astype(np.int32)
+    for readout, some in ((fitted, codes), (other, formed(codes))):
+        listed = np.take_along_axis(readout.scores(some), labels, axis=1)
+        np.testing.assert_allclose(readout.scores_of(some, labels), listed, rtol=1e-6, atol=1e-6)
+    with monkeypatch.context() as patch:
+        patch.setattr("pysldl.mapping.linear_predictor.MOST_PRODUCTS", 0)  # as if there were many labels
+        np.testing.assert_allclose(fitted.scores_of(codes, labels), listed, atol=1e-3)
+    monkeypatch.setattr("pysldl.decoding.readout.LEFT_OUT_AT_ONCE", 7)
     found = fitted.loo_scores(codes[numbers], numbers, codes, Y)
     np.testing.assert_allclose(found, other.loo_scores(formed(codes)[numbers], numbers, formed(codes), Y), atol=1e-3)
 

@@ -48,6 +48,16 @@ def test_few_rows_have_no_landmarks_and_a_copy_does_what_the_first_did():
     assert copy.landmarks_ is not None and copy.alpha_ == mapping.alpha_
 
 
+def test_what_is_known_to_help_is_fitted_at_once(monkeypatch):
+    """Without the weights of the features alone, which would be thrown away."""
+    X, Z = made_up(curved=True)
+    first = LandmarkRidge(0.1, n_landmarks=80).fit(X, Z)
+    monkeypatch.setattr("pysldl.mapping.ridge.solve_cholesky", None)
+    copy = clone(first).like(first).fit(X, Z, leverage_of=np.arange(9))
+    assert (copy.coef_ == first.coef_).all() and (copy.landmark_coef_ == first.landmark_coef_).all()
+    assert copy.leverage_.shape == (9,)
+
+
 def test_weights_at_a_row_add_up_to_its_code():
     X, Z = made_up(curved=True)
     mapping = LandmarkRidge(0.1, n_landmarks=80).fit(X, Z)

@@ -155,11 +155,18 @@ def sparse_times(X: sparse.csr_array, P: NDArray[Any], dtype: DTypeLike | None =
     return np.asarray(X @ P.astype(dtype, copy=False)).astype(dtype, copy=False)
 
 
+@primitive(numba=True)
+def dense_product(A: sparse.csr_array, B: sparse.csr_array) -> NDArray[np.float64]:
+    """``A @ B`` of two sparse matrices as an array in double precision, each entry added up along the row of ``A``."""
+    return as_dense(A @ B)
+
+
 @primitive(torch="tensors")
 def cholesky_factor(A: Array, alpha: float) -> Array:
     """The lower triangle L of ``A + alpha I = L Lᵀ``, written over ``A``; what is above the diagonal is undefined."""
     A.flat[:: len(A) + 1] += alpha
-    return np.asarray(scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)[0])
+    # LAPACK takes columns: rows of a symmetric matrix need no copy for that.
+    return np.asarray(scipy.linalg.cho_factor(A.T, lower=True, overwrite_a=True, check_finite=False)[0])
 
 
 @primitive(torch="tensors")
@@ -232,7 +239,8 @@ class DesignMatrix:
         Without a mean, ``Z`` may be sparse.
         """
         if sparse.issparse(Z):
-            return as_dense(self.X.T @ Z)
+            both = sparse.issparse(self.X)
+            return dense_product(self.transpose, sparse.csr_array(Z)) if both else as_dense(self.X.T @ Z)
         product = _times(self.transpose, Z)
         if self.mean is not None:
             product -= np.outer(self.mean, Z.sum(axis=0)).astype(product.dtype)
@@ -254,12 +262,12 @@ class DesignMatrix:
 
     def gram(self) -> Any:
         """``(X - mean).T @ (X - mean)``, dense (n_features, n_features), float64."""
-        gram = as_dense(self.X.T @ self.X) if sparse.issparse(self.X) else matmul(self.X.T, self.X)
+        gram = dense_product(self.transpose, self.X) if sparse.issparse(self.X) else matmul(self.X.T, self.X)
         return gram if self.mean is None else gram - self.X.shape[0] * np.outer(self.mean, self.mean)
 
     def kernel(self) -> Any:
         """``(X - mean) @ (X - mean).T``, dense (n_samples, n_samples), float64."""
-        kernel = as_dense(self.X @ self.X.T) if sparse.issparse(self.X) else matmul(self.X, self.X.T)
+        kernel = dense_product(self.X, self.transpose) if sparse.issparse(self.X) else matmul(self.X, self.X.T)
         if self.mean is None:
             return kernel
         across = self.X @ self.mean

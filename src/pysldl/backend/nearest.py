@@ -1,5 +1,6 @@
 """Exact neighbor search: the largest products of all pairs of rows, and products and distances of given pairs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pysldl.backend.dispatch import primitive
-from pysldl.backend.threads import matmul
+from pysldl.backend.threads import fixed_order_blas, matmul, parallel_map
 from pysldl.backend.topk import top_k_dense, top_k_listed
 
 BLOCK_BYTES = 64 << 20  # similarities of some queries with all vectors
+# Similarities that stay in a cache, if those of so many queries do, and how often in a row a thread fills their place.
+CACHED_SIMILARITIES, FEWEST_QUERIES, BLOCKS_OF_SPAN = 4 << 20, 16, 4
 PAIRS_AT_ONCE = 1 << 16
 CACHED_BYTES = 2 << 20  # what the neighbors of a few queries take: little enough for a processor's cache
 
@@ -25,12 +28,60 @@ def nearest_vectors(
     """
     rows = np.empty((len(Q), k), dtype=np.int32)
     products = np.empty((len(Q), k), dtype=np.float32)
-    block = max(1, BLOCK_BYTES // max(4 * len(vectors), 1))
-    for start in range(0, len(Q), block):
-        part = slice(start, start + block)
-        similarity = matmul(Q[part], vectors.T)
+
+    def pick(part: slice, similarity: NDArray[np.float32]) -> None:
         rows[part], products[part] = largest(similarity, k, None if exclude is None else exclude[part])
+
+    _compare(Q, vectors, pick)
     return rows, products
+
+
+@primitive(torch="arrays", single_row="numpy")
+def nearest_rows(
+    Q: NDArray[np.float32], vectors: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None
+) -> NDArray[np.int32]:
+    """The same vectors as :func:`nearest_vectors` finds, for each query in ascending order."""
+    rows = np.empty((len(Q), k), dtype=np.int32)
+
+    def pick(part: slice, similarity: NDArray[np.float32]) -> None:
+        rows[part] = largest_columns(similarity, k, None if exclude is None else exclude[part])
+
+    _compare(Q, vectors, pick)
+    return rows
+
+
+def _compare(
+    Q: NDArray[np.float32], vectors: NDArray[np.float32], pick: Callable[[slice, NDArray[np.float32]], None]
+) -> None:
+    """Call ``pick`` with the products of some queries with all vectors, part by part.
+
+    Products of so many queries as stay in a processor's cache are looked at where they were made.
+    """
+    at_once = CACHED_SIMILARITIES // max(4 * len(vectors), 1)
+    if at_once < FEWEST_QUERIES:
+        at_once = max(1, BLOCK_BYTES // (4 * len(vectors)))
+        for start in range(0, len(Q), at_once):
+            pick(slice(start, start + at_once), matmul(Q[start : start + at_once], vectors.T))
+        return
+    at_once = min(at_once, len(Q))
+    span = BLOCKS_OF_SPAN * at_once
+
+    def compare(first: int) -> None:
+        similarity = np.empty((at_once, len(vectors)), dtype=np.float32)
+        for start in range(first, min(first + span, len(Q)), at_once):
+            queries = Q[start : start + at_once]
+            pick(slice(start, start + len(queries)), np.matmul(queries, vectors.T, out=similarity[: len(queries)]))
+
+    with fixed_order_blas():
+        parallel_map(compare, range(0, len(Q), max(span, 1)))
+
+
+@primitive(numba=True, single_row="numpy")
+def largest_columns(
+    values: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None
+) -> NDArray[np.int32]:
+    """The columns that :func:`largest` finds, in every row in ascending order."""
+    return np.sort(largest(values, k, exclude)[0], axis=1)
 
 
 @primitive(numba=True, single_row="numpy")

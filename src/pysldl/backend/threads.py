@@ -10,8 +10,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from contextvars import Context
 from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 _lock = threading.Lock()
 _depth = 0
-# .pool: the thread is one of the pool, which must not wait for itself; .torch_depth: its open blocks for torch
+# .pool: the thread has a part of a parallel_map, and must not wait for another; .torch_depth: its open blocks for torch
 _inside = threading.local()
 _threads_before: list[tuple[Any, int]] = []
 _n_torch_blocks = 0  # blocks of one_torch_thread that are open, in all threads
@@ -111,7 +112,30 @@ def parallel_map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     workers = min(n_threads(), len(items))
     if workers < 2 or getattr(_inside, "pool", False):
         return [function(item) for item in items]
-    return list(_pool(os.getpid(), n_threads()).map(function, items))
+    found: list[Any] = [None] * len(items)
+    left = iter(range(len(items)))
+
+    def work() -> None:
+        _inside.pool = True
+        try:
+            for at in left:
+                found[at] = function(items[at])
+        finally:
+            for _ in left:  # after an error nothing further begins
+                pass
+
+    # A thread of the pool that takes one item after the other is called once, and the calling thread, which would
+    # wait, is one of them. It takes none of its context along, as the others do not.
+    others = [_pool(os.getpid(), n_threads()).submit(work) for _ in range(workers - 1)]
+    try:
+        Context().run(work)
+    finally:
+        _inside.pool = False
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
+        other.result()
+    return found
 
 
 def parallel_for(loop: Callable[..., R], n: int, *arguments: Any) -> list[R]:
@@ -201,11 +225,7 @@ def _pool(process: int, workers: int) -> ThreadPoolExecutor:
 
     A forked child has none of its parent's threads, so that the process is part of the key.
     """
-
-    def enter() -> None:
-        _inside.pool = True
-
-    return ThreadPoolExecutor(workers, "pysldl", initializer=enter)
+    return ThreadPoolExecutor(workers, "pysldl")
 
 
 @lru_cache(maxsize=1)

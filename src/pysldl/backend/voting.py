@@ -6,7 +6,7 @@ from scipy import sparse
 
 from pysldl.backend.dispatch import primitive
 from pysldl.backend.inverted_index import search_by_terms
-from pysldl.backend.topk import top_k_or_zero
+from pysldl.backend.topk import top_k_dense, top_k_or_zero
 
 ROWS_AT_ONCE = 4096
 FAINTEST = 1e-30
@@ -77,6 +77,52 @@ def vote_twice(
     """:func:`vote_top` of the neighbors with a weight in ``of_some``; by ``of_all`` the labels alone, in any order."""
     some = np.where(of_some > 0, neighbors, np.int32(-1))
     return *vote_top(some, of_some, Y, m), vote_top(neighbors, of_all, Y, m)[0]
+
+
+@primitive(numba=True, single_row="numpy")
+def mixed_top(
+    neighbors: NDArray[np.int32],
+    weights: NDArray[np.float32],
+    Y: sparse.csr_array,
+    prior: sparse.csr_array,
+    scores: NDArray[np.float32] | None,
+    share: float,
+    m: int,
+    least: float = -np.inf,
+) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
+    """The m labels with the largest ``share * scores + (1 - share) * votes``, best first; their votes, and both mixed.
+
+    Neighbors and weights are those of :func:`vote_top`; a row without neighbors has the ``prior``, (1, n_labels), for
+    votes. ``scores`` is (n_rows, n_labels), or None where they have no share. No mixture is below ``least``. Of equals
+    the lower label comes first.
+    """
+    labels = np.empty((len(neighbors), m), dtype=np.int32)
+    votes, mixed = np.empty((len(neighbors), m), dtype=np.float32), np.empty((len(neighbors), m), dtype=np.float32)
+    for start in range(0, len(neighbors), ROWS_AT_ONCE):
+        block = slice(start, start + ROWS_AT_ONCE)
+        total = vote_totals(neighbors[block], weights[block], Y, prior).toarray().astype(np.float32, copy=False)
+        both = np.float32(1.0 - share) * total
+        if scores is not None:
+            both += np.float32(share) * scores[block]
+        columns, mixed[block] = top_k_dense(np.maximum(both, np.float32(least)), m)
+        labels[block], votes[block] = columns, np.take_along_axis(total, columns, axis=1)
+    return labels, votes, mixed
+
+
+def vote_totals(
+    neighbors: NDArray[np.int32], weights: NDArray[np.float32], Y: sparse.csr_array, prior: sparse.csr_array
+) -> sparse.csr_array:
+    """Votes for all labels, (n_rows, n_labels), without stored zeros; ``prior`` for a row without neighbors."""
+    there = neighbors >= 0
+    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    votes = sparse.csr_array((weights[there], neighbors[there], indptr), (len(neighbors), Y.shape[0])) @ Y
+    if not (heard := there.any(axis=1)).all():
+        silent = sparse.csr_array(np.logical_not(heard).astype(np.float32).reshape(-1, 1))
+        votes = votes + silent @ prior
+    votes = sparse.csr_array(votes)
+    votes.eliminate_zeros()
+    votes.sort_indices()
+    return votes
 
 
 def vote_weights(

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.linear_algebra import times_axes
+from pysldl.backend.nearest import pair_products
 from pysldl.backend.topk import top_k_or_zero
 from pysldl.exceptions import SLDLWarning
 
@@ -79,6 +80,14 @@ def codes_times(codes: Codes, B: NDArray[np.float32]) -> NDArray[np.float32]:
     return times_axes(codes, B)
 
 
+def codes_times_at(codes: Codes, B: NDArray[np.float32], columns: NDArray[np.integer]) -> NDArray[np.float32]:
+    """:func:`codes_times` at some columns of each row, of the shape of ``columns``."""
+    if isinstance(codes, UnformedCodes):
+        product: NDArray[np.float32] = codes.mapping.predict_times_at(codes.features, B, columns)
+        return product
+    return pair_products(codes, columns, np.ascontiguousarray(B.T))
+
+
 @dataclass(frozen=True)
 class NeighborVote:
     """A training row that voted for a label: its similarity, and its part of the label's score."""
@@ -114,6 +123,16 @@ class LatentEvidence:
     meaning: str
     feature_direction: NDArray[np.floating] | None = None
     terms_in_score: bool = False
+
+
+class Ballots(NamedTuple):
+    """Who votes for the labels of rows, (n_rows, k): training rows, -1 for none, and what the vote of each counts.
+
+    A row without any gets the label prior.
+    """
+
+    neighbors: NDArray[np.int32]
+    weights: NDArray[np.float32]
 
 
 class ScoreParts(NamedTuple):
@@ -238,14 +257,3 @@ def label_prior(Y: sparse.csr_array) -> sparse.csr_array:
     frequent = frequent[counts[frequent] > 0].astype(np.int32)
     shares = (counts[frequent] / np.float32(Y.shape[0])).astype(np.float32)
     return sparse.csr_array((shares, frequent, np.array([0, frequent.size], dtype=np.int32)), shape=(1, Y.shape[1]))
-
-
-def with_prior(votes: sparse.csr_array, silent: Any, prior: sparse.csr_array) -> sparse.csr_array:
-    """Votes in which rows without any (``silent``) get the label prior, without stored zeros, indices sorted."""
-    if np.any(silent):
-        rows = np.asarray(silent, dtype=np.float32)
-        votes = sparse.diags_array(1.0 - rows) @ votes + sparse.csr_array(rows.reshape(-1, 1)) @ prior
-    votes = sparse.csr_array(votes)
-    votes.eliminate_zeros()
-    votes.sort_indices()
-    return votes

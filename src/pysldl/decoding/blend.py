@@ -10,14 +10,23 @@ from scipy import sparse
 
 from pysldl._utils.constraints import Weight, has_methods
 from pysldl._utils.light_estimator import clone, validate_parameters
-from pysldl.backend.nearest import largest
-from pysldl.decoding.base import TUNING_ROWS, Decoder, LatentEvidence, NeighborVote, ScoreParts, codes_of, formed
+from pysldl.backend.voting import mixed_top
+from pysldl.decoding.base import (
+    TUNING_ROWS,
+    Ballots,
+    Decoder,
+    LatentEvidence,
+    NeighborVote,
+    ScoreParts,
+    codes_of,
+    formed,
+)
 from pysldl.decoding.joint import JointNeighborDecoder
 from pysldl.decoding.neighbors import NeighborDecoder
 from pysldl.decoding.readout import LinearReadout
 from pysldl.decoding.voting import best_option, quality
 
-FAINTEST = np.float32(1e-9)  # the lowest mixed score of a part
+FAINTEST = 1e-9  # the lowest mixed score of a part
 WEIGHTS = (0.5, 0.3, 0.7, 0.15, 0.0, 0.85, 1.0)  # tried where none is given; the first of equals is taken
 
 
@@ -92,18 +101,18 @@ class BlendDecoder(Decoder):
         readout = self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y)
         own, n_best = Y[rows], min(5, Y.shape[1])
 
-        def of_mixture(votes: sparse.csr_array, weight: float) -> float:
-            best = largest(mixed_scores(votes, readout, weight), n_best)[0]
+        def of_mixture(ballots: Ballots, weight: float) -> float:
+            best = mixed_top(*ballots, Y, self.neighbors_.prior_, readout, weight, n_best)[0]
             return quality(own, np.pad(best, ((0, 0), (0, 5 - n_best)), constant_values=-1), ks=(1, 3, 5))
 
         if isinstance(self.neighbors_, JointNeighborDecoder) and self.neighbors_.needs_tuning:
             shares = (0.0, WEIGHTS[0]) if self.weight is None else (self.weight,)
-            self.neighbors_.tune(Z_left_out, rows, Z, lambda votes: max(of_mixture(votes, share) for share in shares))
-            votes = self.neighbors_.pop_tuned_votes()
+            self.neighbors_.tune(Z_left_out, rows, Z, lambda found: max(of_mixture(found, share) for share in shares))
+            ballots = self.neighbors_.pop_tuned_ballots()
         else:
-            votes = self.neighbors_.loo_scores(Z_left_out, rows, Z, Y)
+            ballots = self.neighbors_.ballots(Z_left_out, rows)
         if self.weight is None:
-            self.weight_ = best_option(WEIGHTS, lambda weight: of_mixture(votes, weight))
+            self.weight_ = best_option(WEIGHTS, lambda weight: of_mixture(ballots, weight))
         return self
 
     def scores(self, Z: Any) -> NDArray[np.float32]:
@@ -133,23 +142,29 @@ class BlendDecoder(Decoder):
 
     def score_parts(self, Z: Any, m: int) -> ScoreParts:
         """The m best labels of every row, with the read-out's score, the share of the votes, and both mixed."""
-        return self._best_parts(self.neighbors_.scores(Z), self.readout_.scores(codes_of(Z)), m)
+        ballots, codes = self.neighbors_.ballots(Z), codes_of(Z)
+        if self.weight_ > 0:
+            return self._best_parts(ballots, self.readout_.scores(codes), m)
+        labels, votes, scores = self._best_mixed(ballots, None, m)
+        return ScoreParts(labels, self.readout_.scores_of(codes, labels), votes, scores)
 
     def loo_score_parts(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
     ) -> ScoreParts:
         """The same for training ``rows`` that may not speak for themselves."""
-        votes = self.neighbors_.loo_scores(Z_left_out, rows, Z, Y)
-        return self._best_parts(votes, self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y), m)
+        ballots = self.neighbors_.ballots(Z_left_out, rows)
+        return self._best_parts(ballots, self.readout_.loo_scores(codes_of(Z_left_out), rows, codes_of(Z), Y), m)
 
-    def _best_parts(self, votes: sparse.csr_array, readout: NDArray[np.float32], m: int) -> ScoreParts:
+    def _best_parts(self, ballots: Ballots, readout: NDArray[np.float32], m: int) -> ScoreParts:
+        labels, votes, scores = self._best_mixed(ballots, readout, m)
+        return ScoreParts(labels, np.take_along_axis(readout, labels.astype(np.intp), axis=1), votes, scores)
+
+    def _best_mixed(
+        self, ballots: Ballots, readout: NDArray[np.float32] | None, m: int
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
+        Y, prior = self.neighbors_.Y_, self.neighbors_.prior_
         # A read-out may be below zero, where no probability is.
-        mixed = np.maximum(mixed_scores(votes, readout, self.weight_), FAINTEST)
-        labels, scores = largest(mixed, min(m, mixed.shape[1]))
-        readout, shares = (
-            np.take_along_axis(part, labels.astype(np.intp), axis=1) for part in (readout, votes.toarray())
-        )
-        return ScoreParts(labels, readout, shares.astype(np.float32, copy=False), scores)
+        return mixed_top(*ballots, Y, prior, readout, self.weight_, min(m, Y.shape[1]), FAINTEST)
 
     def _mixture(
         self, votes: Callable[[], sparse.csr_array], readout: Callable[[], NDArray[np.float32]]

@@ -18,6 +18,7 @@ from pysldl.backend.topk import drop_duplicates
 from pysldl.backend.voting import vote_top, vote_weights
 from pysldl.decoding.base import (
     TUNING_ROWS,
+    Ballots,
     CodedRows,
     LatentEvidence,
     clip_n_neighbors,
@@ -25,8 +26,8 @@ from pysldl.decoding.base import (
     formed,
     label_prior,
 )
-from pysldl.decoding.voting import EQUAL, Found, SimilarityDecoder, best_option, mask_unmatched, quality, vote_shares
-from pysldl.neighbors.exact import coarse, index_of, nearest_coarse
+from pysldl.decoding.voting import EQUAL, Found, SimilarityDecoder, ballots_of, best_option, mask_unmatched, quality
+from pysldl.neighbors.exact import coarse, index_of, nearest_coarse, nearest_coarse_rows
 from pysldl.neighbors.inverted_index import InvertedIndex
 
 # What is tried where nothing is asked for; the first of equals is taken, so the cheapest search comes first.
@@ -138,7 +139,7 @@ class JointNeighborDecoder(SimilarityDecoder):
         Z_left_out: CodedRows,
         rows: NDArray[np.integer],
         Z: CodedRows,
-        judge: Callable[[sparse.csr_array], float] | None = None,
+        judge: Callable[[Ballots], float] | None = None,
     ) -> Self:
         """Choose what was not given, on the first thousand ``rows``, with codes as if they had never been seen.
 
@@ -167,7 +168,7 @@ class JointNeighborDecoder(SimilarityDecoder):
         def of_votes(weight: float, temperature: float, k: int) -> float:
             voters = ranked(weight)[0][:, :k], ranked(weight)[1][:, :k]
             if judge is not None:
-                return judge(vote_shares(voters, temperature, self.Y_, self.prior_))
+                return judge(ballots_of(voters, temperature))
             return quality(Y, vote_top(voters[0], vote_weights(*voters, temperature), self.Y_, 5)[0], ks=(1, 3, 5))
 
         # One after the other: all settings of the three together take ten times as long and choose no better.
@@ -182,14 +183,14 @@ class JointNeighborDecoder(SimilarityDecoder):
         self.weight_, self.temperature_ = float(weight), float(temperature)
         self.n_neighbors_ = min(k, self.Y_.shape[0])
         if judge is not None:
-            self._tuned_votes = vote_shares((found[0][:, :k], found[1][:, :k]), temperature, self.Y_, self.prior_)
+            self._tuned_ballots = ballots_of((found[0][:, :k], found[1][:, :k]), temperature)
         return self
 
-    def pop_tuned_votes(self) -> sparse.csr_array:
-        """The votes for the rows of :meth:`tune`, as :meth:`loo_scores` gives them; they can be asked for once."""
-        votes = self._tuned_votes
-        del self._tuned_votes
-        return votes
+    def pop_tuned_ballots(self) -> Ballots:
+        """Who votes for the rows of :meth:`tune`, as :meth:`ballots` says; they can be asked for once."""
+        ballots = self._tuned_ballots
+        del self._tuned_ballots
+        return ballots
 
     def evidence(self, z: CodedRows, label: int) -> LatentEvidence:  # type: ignore[override]
         """Why the one row of ``z`` got its score for ``label``."""
@@ -262,7 +263,10 @@ class JointNeighborDecoder(SimilarityDecoder):
         if self.search == "codes":
             most = self.Y_.shape[0] - (exclude is not None)
             k = min(max(k, COMPARED), most)
-            pairs = np.sort(self._nearest(codes, self.vectors_, k, exclude)[0], axis=1)
+            if self.n_axes is None:
+                pairs = np.sort(self._nearest(codes, self.vectors_, k, exclude)[0], axis=1)
+            else:
+                pairs = nearest_coarse_rows(codes, self.vectors_, k, exclude)
         else:
             found = []
             if by[0]:

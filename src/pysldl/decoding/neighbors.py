@@ -11,8 +11,8 @@ from scipy import sparse
 from pysldl._utils.constraints import Count, Positive, has_methods
 from pysldl._utils.light_estimator import clone, validate_parameters
 from pysldl.backend.topk import top_k_or_zero
-from pysldl.backend.voting import vote_top
-from pysldl.decoding.base import Decoder, LatentEvidence, NeighborVote, clip_n_neighbors, label_prior, with_prior
+from pysldl.backend.voting import vote_top, vote_totals
+from pysldl.decoding.base import Ballots, Decoder, LatentEvidence, NeighborVote, clip_n_neighbors, label_prior
 from pysldl.neighbors.exact import ExactIndex, NeighborIndex
 
 
@@ -75,7 +75,7 @@ class NeighborDecoder(Decoder):
         return self
 
     def scores(self, Z: NDArray[np.float32]) -> sparse.csr_array:
-        return self._vote(Z, *self.index_.search(Z, self.n_neighbors_))
+        return vote_totals(*self.ballots(Z), self.Y_, self.prior_)
 
     @property
     def has_neighbor_path(self) -> bool:
@@ -85,22 +85,25 @@ class NeighborDecoder(Decoder):
         """Scores for several numbers of neighbors: the nearest k are the first of those of the largest search."""
         neighbors, distances = self.index_.search(Z, min(max(n_neighbors), self.n_neighbors_))
         for k in n_neighbors:
-            yield self._vote(Z, neighbors[:, :k], distances[:, :k])
+            yield vote_totals(*self._ballots(Z, neighbors[:, :k], distances[:, :k]), self.Y_, self.prior_)
 
     def candidates(self, Z: NDArray[np.float32], m: int) -> tuple[Any, Any]:
-        return self._vote_top(Z, self.index_.search(Z, self.n_neighbors_), m)
+        return self._vote_top(self.ballots(Z), m)
 
     def loo_candidates(
         self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array, m: int
     ) -> tuple[Any, Any]:
-        k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
-        return self._vote_top(Z_left_out, self.index_.search(Z_left_out, k, exclude=rows), m)
+        return self._vote_top(self.ballots(Z_left_out, rows), m)
 
     def loo_scores(
         self, Z_left_out: NDArray[np.float32], rows: NDArray[np.integer], Z: NDArray[np.float32], Y: sparse.csr_array
     ) -> sparse.csr_array:
-        k = max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
-        return self._vote(Z_left_out, *self.index_.search(Z_left_out, k, exclude=rows))
+        return vote_totals(*self.ballots(Z_left_out, rows), self.Y_, self.prior_)
+
+    def ballots(self, Z: NDArray[np.float32], exclude: NDArray[np.integer] | None = None) -> Ballots:
+        """Who votes for the labels of rows; ``exclude`` is one training row each, which may not."""
+        k = self.n_neighbors_ if exclude is None else max(1, min(self.n_neighbors_, self.Y_.shape[0] - 1))
+        return self._ballots(Z, *self.index_.search(Z, k, exclude=exclude))
 
     def evidence(self, z: NDArray[np.float32], label: int) -> LatentEvidence:
         neighbors, distances = self.index_.search(z[None, :], self.n_neighbors_)
@@ -124,26 +127,14 @@ class NeighborDecoder(Decoder):
     def memory(self, n_samples: int, n_components: int, n_labels: int) -> int:
         return 4 * n_samples * n_components
 
-    def _vote(
-        self, Z: NDArray[np.float32], neighbors: NDArray[np.int64], distances: NDArray[np.float64]
-    ) -> sparse.csr_array:
-        """Weighted sum of the neighbors' label rows (Eq. 20), as a product of two CSR matrices."""
-        n_rows, k = neighbors.shape
-        places = np.maximum(neighbors, 0)  # a neighbor that was not found has weight zero
-        ballots = sparse.csr_array(
-            (self._weights(distances).ravel(), places.ravel(), np.arange(0, n_rows * k + 1, k)),
-            shape=(n_rows, self.Y_.shape[0]),
-        )
-        return with_prior(ballots @ self.Y_, np.logical_not(Z.any(axis=1)), self.prior_)
-
-    def _vote_top(
-        self, Z: NDArray[np.float32], found: tuple[NDArray[np.int64], NDArray[np.float64]], m: int
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The m labels with the most votes, without the votes of all others."""
-        neighbors, distances = found
+    def _ballots(self, Z: NDArray[np.float32], neighbors: NDArray[np.int64], distances: NDArray[np.float64]) -> Ballots:
         silent = np.logical_not(Z.any(axis=1))
-        asked = np.where(silent[:, None], -1, neighbors).astype(np.int32)
-        labels, votes = vote_top(asked, self._weights(distances), self.Y_, m)
+        return Ballots(np.where(silent[:, None], -1, neighbors).astype(np.int32), self._weights(distances))
+
+    def _vote_top(self, ballots: Ballots, m: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The m labels with the most votes, without the votes of all others."""
+        labels, votes = vote_top(*ballots, self.Y_, m)
+        silent = (ballots.neighbors < 0).all(axis=1)
         if silent.any():
             labels[silent], votes[silent] = (best[0] for best in top_k_or_zero(self.prior_, m))
         return labels, votes

@@ -12,9 +12,9 @@ from pysldl._utils.constraints import NotNegative
 from pysldl._utils.light_estimator import validate_parameters
 from pysldl.backend.half_precision import nearest_halves
 from pysldl.backend.threads import matmul, single_threaded_blas
-from pysldl.decoding.base import Codes, Decoder, LatentEvidence, UnformedCodes, codes_times, formed
+from pysldl.decoding.base import Codes, Decoder, LatentEvidence, UnformedCodes, codes_times, codes_times_at, formed
 
-ROWS_AT_ONCE = 2048
+ROWS_AT_ONCE, LEFT_OUT_AT_ONCE = 2048, 512
 
 
 @dataclass(eq=False, repr=False)
@@ -64,6 +64,10 @@ class LinearReadout(Decoder):
     def scores(self, Z: Codes) -> NDArray[np.float32]:
         return codes_times(Z, self.B_)
 
+    def scores_of(self, Z: Codes, labels: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Scores of the labels that are listed for each row."""
+        return codes_times_at(Z, self.B_, labels)
+
     @property
     def readout_weights(self) -> NDArray[np.float32]:
         return self.B_
@@ -72,14 +76,24 @@ class LinearReadout(Decoder):
     def loo_scores(
         self, Z_left_out: Codes, rows: NDArray[np.integer], Z: Codes, Y: sparse.csr_array
     ) -> NDArray[np.float32]:
-        codes, codes_left_out = (formed(some).astype(np.float64) for some in (Z[rows], Z_left_out))
-        influence = scipy.linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)
-        leverage = np.einsum("ij,ji->i", codes, influence)
-        cross = np.einsum("ij,ji->i", codes_left_out, influence)
         weights = self.B_.astype(np.float64)
-        residual = Y[rows].toarray() - matmul(codes, weights)
-        residual *= (cross / np.maximum(1.0 - leverage, 0.05))[:, None]
-        return np.asarray(matmul(codes_left_out, weights) - residual, dtype=np.float32)
+        found = np.empty((len(rows), weights.shape[1]), dtype=np.float32)
+        # Codes of one mapping are the same, whoever asks.
+        are_same = isinstance(Z, UnformedCodes) and isinstance(Z_left_out, UnformedCodes)
+        are_same = are_same and Z_left_out.mapping is Z.mapping  # type: ignore[union-attr]
+        for start in range(0, len(rows), LEFT_OUT_AT_ONCE):
+            part = slice(start, start + LEFT_OUT_AT_ONCE)
+            codes = formed(Z[rows[part]]).astype(np.float64)
+            influence = scipy.linalg.cho_solve(self._factor, codes.T)  # (n_components, n_rows)
+            cross = leverage = np.einsum("ij,ji->i", codes, influence)
+            scores = own = matmul(codes, weights)
+            if not are_same:
+                codes = formed(Z_left_out[part]).astype(np.float64)
+                cross, scores = np.einsum("ij,ji->i", codes, influence), matmul(codes, weights)
+            residual = Y[rows[part]].toarray() - own
+            residual *= (cross / np.maximum(1.0 - leverage, 0.05))[:, None]
+            found[part] = scores - residual
+        return found
 
     def evidence(self, z: NDArray[np.float32], label: int) -> LatentEvidence:
         direction = self.B_[:, label]

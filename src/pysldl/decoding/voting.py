@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.voting import split_votes, vote_top, vote_weights
-from pysldl.decoding.base import Decoder, NeighborVote, with_prior
+from pysldl.backend.voting import split_votes, vote_top, vote_totals, vote_weights
+from pysldl.decoding.base import Ballots, Decoder, NeighborVote
 from pysldl.metrics.ranking import evaluate_rows
 
 # What is tried where nothing is asked for; the first is left only for something clearly better.
@@ -65,11 +65,14 @@ class SimilarityDecoder(Decoder):
         return split_votes(*found, self.temperature_, self.Y_, m, is_held)
 
     def scores(self, Z: Any) -> sparse.csr_array:
-        return vote_shares(self._search(Z, None, self.n_neighbors_), self.temperature_, self.Y_, self.prior_)
+        return vote_totals(*self.ballots(Z), self.Y_, self.prior_)
 
     def loo_scores(self, Z_left_out: Any, rows: NDArray[np.integer], Z: Any, Y: sparse.csr_array) -> sparse.csr_array:
-        found = self._search(Z_left_out, rows, self.n_neighbors_)
-        return vote_shares(found, self.temperature_, self.Y_, self.prior_)
+        return vote_totals(*self.ballots(Z_left_out, rows), self.Y_, self.prior_)
+
+    def ballots(self, Z: Any, exclude: NDArray[np.integer] | None = None) -> Ballots:
+        """Who votes for the labels of rows: ``exclude`` is one training row each, which may not."""
+        return ballots_of(self._search(Z, exclude, self.n_neighbors_), self.temperature_)
 
     def _vote_top(self, found: Found, m: int) -> Found:
         return vote_top(found[0], vote_weights(*found, self.temperature_), self.Y_, m)
@@ -100,14 +103,9 @@ def best_option(options: Sequence[T], quality_of: Callable[[T], float], toleranc
     return next(option for option, quality in zip(options, qualities, strict=True) if quality >= enough)
 
 
-def vote_shares(found: Found, temperature: float, Y: sparse.csr_array, prior: sparse.csr_array) -> sparse.csr_array:
-    """Every label's share of the votes, (n_rows, n_labels); ``prior`` for a row without neighbors."""
-    neighbors, similarities = found
-    there = neighbors >= 0
-    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
-    weights = vote_weights(neighbors, similarities, temperature)
-    ballots = sparse.csr_array((weights[there], neighbors[there], indptr), (len(neighbors), Y.shape[0]))
-    return with_prior(ballots @ Y, np.logical_not(there.any(axis=1)), prior)
+def ballots_of(found: Found, temperature: float) -> Ballots:
+    """What neighbors that were found vote with."""
+    return Ballots(np.ascontiguousarray(found[0]), vote_weights(*found, temperature))
 
 
 def mask_unmatched(neighbors: NDArray[np.int32], similarities: NDArray[np.float32]) -> Found:

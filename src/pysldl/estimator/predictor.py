@@ -53,7 +53,7 @@ from pysldl.ranking.linear import LinearRanker
 from pysldl.ranking.reranker import TreeReranker
 
 BLOCK_BYTES = 128 << 20
-SPARSE_BLOCK = 4096
+SPARSE_BLOCK, RESCORED_BLOCK = 4096, 2048
 MORE_TO_CHOOSE_FROM = 50  # labels beyond the k best, where a hierarchy or names in the text may change the order
 LABELS_TO_COMPARE = 50_000  # with a name that is not known: a million would take seconds
 
@@ -665,8 +665,13 @@ class StagedPredictor(LabelPredictor):
         return RelationFinder(self._training_labels(), *self._gaussians())
 
     def _rows_at_once(self) -> int:
-        """A fixed number where scores are sparse, since their size does not grow with the labels."""
-        return SPARSE_BLOCK if self.decoder_.scores_are_sparse else super()._rows_at_once()
+        """A fixed number where scores are sparse, since their size does not grow with the labels.
+
+        Rescored rows have codes and scores of several kinds beside each other, so there are fewer of them.
+        """
+        if self.decoder_.scores_are_sparse:
+            return SPARSE_BLOCK
+        return min(super()._rows_at_once(), RESCORED_BLOCK) if self._rescores else super()._rows_at_once()
 
     def _score_rows(self, X: Any) -> Any:
         return self._score_scaled(self._scaled(X))

@@ -20,11 +20,13 @@ from pysldl.backend.linear_algebra import (
 from pysldl.backend.threads import matmul, single_threaded_blas
 from pysldl.mapping.linear_predictor import landmark_squares
 from pysldl.mapping.ridge import RidgeMapping, in_double_precision
+from pysldl.mapping.solvers import Solution
 
 ROWS_OF_COLUMN = 4  # at least, for every feature and landmark
 MOST_BYTES = 512 << 20  # of the squared products of all rows and their scaled copy; with more rows there are none
 TRIAL_ROWS = 5000  # that decide whether landmarks help, or up to twice as many
 JUDGED, FIRST_JUDGED = 5, 2  # every so many of them are judged, from this one on
+JUDGED_AT_ONCE = 256
 ERRORS = 2.0  # standard errors by which they must
 
 
@@ -77,7 +79,7 @@ class LandmarkRidge(RidgeMapping):
         """Fit the weights; parameters are those of :meth:`RidgeMapping.fit`."""
         self.landmarks_ = self.landmark_coef_ = None
         super().fit(X, y, leverage_of=leverage_of, progress=progress)
-        if self.use is False or self.solver_ != "cholesky" or self.fit_intercept:
+        if self.use is False or not self._can_have_landmarks:
             return self
         n = min(self.n_landmarks, X.shape[0])
         if self.use is None and self._landmark_bytes(*X.shape) > MOST_BYTES:
@@ -118,6 +120,22 @@ class LandmarkRidge(RidgeMapping):
     def _landmark_bytes(self, n_samples: int, n_features: int) -> int:
         return 16 * min(self.n_landmarks, n_samples) * (n_samples + n_features)
 
+    def _solve(
+        self,
+        design: DesignMatrix,
+        targets: NDArray[Any],
+        leverage_of: NDArray[np.integer] | None,
+        rng: np.random.RandomState,
+        progress: ProgressCallback | None,
+    ) -> Solution:
+        if self.use and self._can_have_landmarks:  # whose fit gives all weights
+            return Solution(np.zeros((design.X.shape[1], targets.shape[1])))
+        return super()._solve(design, targets, leverage_of, rng, progress)
+
+    @property
+    def _can_have_landmarks(self) -> bool:
+        return self.solver_ == "cholesky" and not self.fit_intercept
+
     def _fit_landmarks(
         self, X: Any, Z: Any, landmarks: sparse.csr_array, leverage_of: NDArray[np.integer] | None
     ) -> None:
@@ -140,11 +158,16 @@ class LandmarkRidge(RidgeMapping):
         squares, _ = _scaled_squares(X, landmarks)
         is_judged = np.arange(X.shape[0]) % JUDGED == FIRST_JUDGED
         gram, moments = _sums(X[~is_judged], squares[~is_judged], Z[~is_judged])
-        rows, expected = DesignMatrix(X[is_judged], None), as_dense(Z[is_judged])
         linear = cholesky_solve(cholesky_factor(gram[:width, :width], self.alpha_), moments[:width])
         both = cholesky_solve(cholesky_factor(gram, self.alpha_), moments)
-        curved = rows.times(both[:width]) + matmul(squares[is_judged], both[width:])
-        gain = (np.square(rows.times(linear) - expected) - np.square(curved - expected)).sum(axis=1)
+        judged = np.flatnonzero(is_judged)
+        gain = np.empty(len(judged))
+        for start in range(0, len(judged), JUDGED_AT_ONCE):
+            part = judged[start : start + JUDGED_AT_ONCE]
+            rows, expected = DesignMatrix(X[part], None), as_dense(Z[part])
+            curved = rows.times(both[:width]) + matmul(squares[part], both[width:])
+            better = np.square(rows.times(linear) - expected) - np.square(curved - expected)
+            gain[start : start + len(part)] = better.sum(axis=1)
         return bool(gain.mean() > ERRORS * gain.std() / np.sqrt(len(gain)))
 
 
@@ -152,7 +175,7 @@ def _scaled_squares(X: Any, landmarks: sparse.csr_array) -> tuple[NDArray[np.flo
     """Squared products on the scale of the features, on which the penalty is; the factor, a power of two."""
     squares = landmark_squares(X, landmarks)
     values = X.data if sparse.issparse(X) else X
-    energies = [max(float(np.square(part, dtype=np.float64).sum()), 1e-30) for part in (values, squares)]
+    energies = [max(float(np.vdot(part, part)), 1e-30) for part in (values, squares)]
     scale = float(2.0 ** np.rint(0.5 * np.log2(energies[0] / energies[1])))
     squares *= scale
     return squares, scale

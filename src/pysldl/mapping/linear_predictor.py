@@ -1,18 +1,21 @@
 """From features to codes by one product."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pysldl.backend.linear_algebra import sparse_times, times_axes
-from pysldl.backend.threads import matmul
+from pysldl.backend.linear_algebra import dense_rows, sparse_times, times_axes
+from pysldl.backend.nearest import pair_products
+from pysldl.backend.threads import ROWS_PER_BLOCK, matmul
 
-SUMS_AT_ONCE = 1 << 21
+SUMS_AT_ONCE = 1 << 20
 MOST_PRODUCTS = 1 << 31  # of two numbers, of weights and what is asked for: a tenth of a second
 PRODUCTS_KEPT = 2  # a decoder asks for the axes of its neighbors and for its read-out
 
+T = TypeVar("T")
 Weights = tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
 
 
@@ -51,21 +54,51 @@ class LinearPredictor:
 
         Rows are multiplied by the weights times ``B``, which are kept, unless that product itself would take long.
         """
-        weights = self._weights()
-        n_columns = sum(0 if part is None else len(part) for part in weights)
-        if n_columns * B.size > MOST_PRODUCTS:
+        if self._takes_long(B):
             return times_axes(self.predict(X), B)
-        kept = self.__dict__.setdefault("_products", [])
-        through = next((product for coef, of, product in kept if coef is self.coef_ and of is B), None)
-        if through is None:
-            wide = B.astype(np.float64)
-            of_features, *others = (None if part is None else matmul(part.astype(np.float64), wide) for part in weights)
-            assert of_features is not None
-            through = of_features.astype(np.float32), *others
-            self._products = [(self.coef_, B, through), *kept[: PRODUCTS_KEPT - 1]]
         found = np.empty((X.shape[0], B.shape[1]), dtype=np.float32)
-        self._put_products(X, through, found)
+        self._put_products(X, self._kept("_products", B, self._times), found)
         return found
+
+    def predict_times_at(self, X: Any, B: NDArray[np.float32], columns: NDArray[np.integer]) -> NDArray[np.float32]:
+        """Return :meth:`predict_times` at some columns of each row, of the shape of ``columns``."""
+        if self._takes_long(B):
+            return pair_products(self.predict(X), columns, np.ascontiguousarray(B.T))
+        by_column = self._kept("_products_by_column", B, self._times_by_column)
+        squares = None if self.landmarks_ is None else landmark_squares(X, self.landmarks_)
+        found = np.empty(columns.shape, dtype=np.float32)
+        for start in range(0, X.shape[0], ROWS_PER_BLOCK):
+            part = slice(start, start + ROWS_PER_BLOCK)
+            rows = [dense_rows(X[part]).astype(np.float64), *([] if squares is None else [squares[part]])]
+            if self.fit_intercept:
+                rows.append(np.ones((len(rows[0]), 1)))
+            found[part] = pair_products(np.hstack(rows), columns[part], by_column)
+        return found
+
+    def _takes_long(self, B: NDArray[np.float32]) -> bool:
+        return sum(0 if part is None else len(part) for part in self._weights()) * B.size > MOST_PRODUCTS
+
+    def _kept(self, name: str, B: NDArray[np.float32], make: Callable[[NDArray[np.float32]], T]) -> T:
+        """What is made of the present weights and ``B``, which is kept."""
+        kept = self.__dict__.setdefault(name, [])
+        made: T | None = next((product for coef, of, product in kept if coef is self.coef_ and of is B), None)
+        if made is None:
+            made = make(B)
+            self.__dict__[name] = [(self.coef_, B, made), *kept[: PRODUCTS_KEPT - 1]]
+        return made
+
+    def _times(self, B: NDArray[np.float32]) -> Weights:
+        """The weights times ``B``."""
+        wide = B.astype(np.float64)
+        of_features, *others = (
+            None if part is None else matmul(part.astype(np.float64), wide) for part in self._weights()
+        )
+        assert of_features is not None
+        return of_features.astype(np.float32), others[0], others[1]
+
+    def _times_by_column(self, B: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The same, one row for each column of ``B``."""
+        return np.hstack([part.T.astype(np.float64) for part in self._times(B) if part is not None])
 
     def _weights(self) -> Weights:
         """What features, squared products with landmarks, and each row as such are multiplied by."""

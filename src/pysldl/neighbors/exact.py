@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pysldl._utils.light_estimator import LightEstimator
 from pysldl.backend.linear_algebra import unit_vectors
-from pysldl.backend.nearest import best_of_candidates, nearest_vectors, pair_distances
+from pysldl.backend.nearest import best_of_candidates, nearest_rows, nearest_vectors, pair_distances
 
 # A product in single precision is off by less than this, and by how much depends on the processor. So a few more than
 # asked for are found by such products, up to the limit, and those within doubt are ordered by exact ones.
@@ -143,8 +143,22 @@ def nearest_coarse(
     >>> nearest_coarse(np.array([[0.0, 1.0]], np.float32), vectors, 2)
     (array([[1, 2]], dtype=int32), array([[0.9921875, 0.796875 ]], dtype=float32))
     """
+    return nearest_vectors(_rounded(Q), vectors, k, exclude)
+
+
+def nearest_coarse_rows(
+    Q: NDArray[np.float32], vectors: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None
+) -> NDArray[np.int32]:
+    """The vectors that :func:`nearest_coarse` finds, for each query in ascending order, which is faster."""
+    return nearest_rows(_rounded(Q), vectors, k, exclude)
+
+
+def _rounded(Q: NDArray[np.float32]) -> NDArray[np.float32]:
     steps = np.float32(1 << QUERY_BITS)
-    return nearest_vectors(np.rint(Q * steps) / steps, vectors, k, exclude)
+    rounded = Q * steps
+    np.rint(rounded, out=rounded)
+    rounded /= steps
+    return rounded
 
 
 def index_of(vectors: NDArray[np.float32]) -> ExactIndex:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from pysldl.backend.label_pairs import SMOOTHING
 from pysldl.backend.threads import parallel_for
 
+ONE = np.uint64(1)
+
 
 def pair_support(
     labels: NDArray[np.int32], scores: NDArray[np.float32], counts: NDArray[np.integer], pairs: Any
@@ -26,7 +28,7 @@ def _support(start, stop, labels, scores, counts, pp, pi, pd, support):
     return 0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def support_of_row(labels, scores, counts, pp, pi, pd, support):
     """Write both sums of every candidate of one row."""
     m = len(labels)
@@ -49,12 +51,12 @@ def support_of_row(labels, scores, counts, pp, pi, pd, support):
 
 @njit(nogil=True, cache=True)
 def _shared(lower, higher, pp, pi, pd):
-    first, last = np.int64(pp[lower]), np.int64(pp[lower + 1])
-    end = last
-    while first < last:
-        middle = (first + last) // 2
-        if pi[middle] < higher:
-            first = middle + 1
-        else:
-            last = middle
-    return pd[first] if first < end and pi[first] == higher else np.float32(0.0)
+    # Which half is added up, not branched on: nobody could foresee it.
+    first, size = np.uint64(pp[lower]), np.uint64(pp[lower + 1]) - np.uint64(pp[lower])
+    if size == 0:
+        return np.float32(0.0)
+    while size > 1:
+        half = size >> ONE
+        first += half * np.uint64(pi[first + half] <= higher)
+        size -= half
+    return pd[first] if pi[first] == higher else np.float32(0.0)

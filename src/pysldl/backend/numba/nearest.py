@@ -11,6 +11,7 @@ from pysldl.backend.numba.heap import pop_sorted, push, value_of
 from pysldl.backend.threads import concatenate_parts, parallel_for
 
 MOST_MEMBERS, GROUPS_PER_VALUE = 32, 4  # columns of a group, and groups for each value that is looked for
+SPARE_SHARE = 8  # a bound that lets this share more values pass is good enough
 
 
 def largest(
@@ -18,6 +19,13 @@ def largest(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     without = np.full(len(values), -1, np.int64) if exclude is None else np.asarray(exclude, np.int64)
     return concatenate_parts(_largest, len(values), values, k, without)
+
+
+def largest_columns(
+    values: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None
+) -> NDArray[np.int32]:
+    without = np.full(len(values), -1, np.int64) if exclude is None else np.asarray(exclude, np.int64)
+    return np.concatenate(parallel_for(_largest_columns, len(values), values, k, without))
 
 
 def pair_products(Q: Any, rows: NDArray[np.integer], V: Any) -> NDArray[np.float32]:
@@ -74,6 +82,88 @@ def _largest(start, stop, values, k, exclude):
 
 
 @njit(nogil=True, cache=True)
+def _largest_columns(start, stop, values, k, exclude):
+    """Nothing is ordered: there is a bound among the groups' maxima, and what reaches it is halved until k are left."""
+    columns = np.empty((stop - start, k), np.int32)
+    n = values.shape[1]
+    members = min(MOST_MEMBERS, n // (GROUPS_PER_VALUE * k))  # column c is in group c % n_groups
+    n_groups = n // members if members > 1 else 0
+    highest, listed = np.empty(n_groups, np.float32), np.empty(n + 1, np.int32)
+    keys = np.empty(n, np.int32)
+    for row in range(start, stop):
+        own, skipped = values[row], exclude[row]
+        bound = np.float32(-np.inf)
+        if n_groups > 0:
+            for group in range(n_groups):
+                highest[group] = own[group]
+            for first in range(n_groups, n_groups * members, n_groups):
+                part = own[first : first + n_groups]
+                for group in range(n_groups):
+                    highest[group] = part[group] if part[group] > highest[group] else highest[group]
+            if 0 <= skipped < n_groups * members:
+                group = skipped % n_groups
+                highest[group] = -np.inf
+                for column in range(group, n_groups * members, n_groups):
+                    if column != skipped:
+                        highest[group] = max(highest[group], own[column])
+            for group in range(n_groups):
+                keys[group] = _ascending(highest[group])
+            bound = _value(_reached_by(keys[:n_groups], k, k // SPARE_SHARE))
+        size = np.int64(0)
+        for column in range(n):
+            if own[column] >= bound and column != skipped:
+                listed[size] = column
+                size += 1
+        for at in range(size):
+            keys[at] = _ascending(own[listed[at]])
+        last = _reached_by(keys[:size], k, 0)
+        ties = np.int64(k)
+        for at in range(size):
+            ties -= keys[at] > last
+        found = 0
+        for at in range(size):
+            if keys[at] > last or (keys[at] == last and ties > 0):
+                ties -= keys[at] == last
+                columns[row - start, found] = listed[at]
+                found += 1
+    return columns
+
+
+@njit(nogil=True, cache=True)
+def _ascending(value):
+    """A whole number that ascends with the value, the same for both zeros."""
+    bits = np.float32(value + np.float32(0.0)).view(np.int32)
+    return np.int32(bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF)))
+
+
+@njit(nogil=True, cache=True)
+def _value(key):
+    """The value of a whole number of :func:`_ascending`."""
+    return np.int32(key ^ ((key >> np.int32(31)) & np.int32(0x7FFFFFFF))).view(np.float32)
+
+
+@njit(nogil=True, cache=True)
+def _reached_by(keys, k, spare):
+    """The largest number that at least k of the keys reach, or one below that at most ``spare`` more do.
+
+    It is found by halving: to count keys takes the processor no decisions, of which to move them would take many.
+    """
+    low, high = np.int64(keys.min()), np.int64(keys.max()) + 1  # reached by k or more, and by fewer
+    while high - low > 1:
+        middle = (low + high) >> 1
+        bar, reached = np.int32(middle), np.int32(0)
+        for at in range(len(keys)):
+            reached += np.int32(keys[at] >= bar)
+        if reached >= k:
+            low = middle
+            if reached <= k + spare:
+                break
+        else:
+            high = middle
+    return np.int32(low)
+
+
+@njit(nogil=True, cache=True)
 def _sparse_products(start, stop, qp, qi, qd, width, rows, vp, vi, vd):
     m = rows.shape[1]
     products = np.zeros((stop - start, m), np.float32)
@@ -85,8 +175,8 @@ def _sparse_products(start, stop, qp, qi, qd, width, rows, vp, vi, vd):
             row = rows[query, slot]
             if row >= 0:
                 total = 0.0
-                for at in range(vp[row], vp[row + 1]):
-                    total += x[vi[at]] * vd[at]
+                for at in range(np.uint64(vp[row]), np.uint64(vp[row + 1])):
+                    total += x[np.uint32(vi[at])] * vd[at]
                 products[query - start, slot] = total
         for at in range(qp[query], qp[query + 1]):
             x[qi[at]] = 0

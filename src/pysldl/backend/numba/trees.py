@@ -11,14 +11,84 @@ from numpy.typing import NDArray
 from pysldl.backend.threads import parallel_for
 from pysldl.backend.trees import MIN_HESSIAN, GrownTree, Trees
 
+MOST_BITS, AT_ONCE = 31, 256  # leaves of a tree that are bits of a positive number, and candidates asked together
 IN_CELL = 4  # numbers of a cell of a histogram: rows, gradients and hessians, and nothing, to add four at once
 
 
 def sum_of_trees(X: NDArray[np.float32], trees: Trees) -> NDArray[np.float64]:
     flat = np.ascontiguousarray(X.reshape(-1, X.shape[-1]))
     total = np.zeros(len(flat))
-    parallel_for(add_trees, len(flat), flat, *trees[:-1], total)
+    tests = _tests_of(*trees[:-1])
+    if np.diff(tests[1]).max(initial=0) <= MOST_BITS:
+        parallel_for(_add_leaves, len(flat), flat, *tests, total)
+    else:
+        parallel_for(add_trees, len(flat), flat, *trees[:-1], total)
     return total.reshape(X.shape[:-1])
+
+
+@njit(nogil=True, cache=True)
+def _tests_of(roots, feature, threshold, left, right, value):
+    """The nodes of trees that ask, and the leaves, from left to right; of each node the leaves that are left by a no.
+
+    Returns where the nodes and the leaves of each tree begin; features, thresholds and leaves that stay, as bits, of
+    the nodes; values of the leaves.
+    """
+    n = len(left)
+    tests_at, leaves_at = np.zeros(len(roots) + 1, np.int64), np.zeros(len(roots) + 1, np.int64)
+    asked, bound, kept, leaf = np.empty(n, np.int32), np.empty(n, np.float32), np.empty(n, np.int32), np.empty(n)
+    waiting, first = np.empty(2 * n + 1, np.int32), np.empty(n, np.int64)
+    n_tests = n_leaves = 0
+    for tree in range(len(roots)):
+        waiting[0], size = roots[tree], 1
+        while size > 0:
+            size -= 1
+            node = waiting[size]
+            if node < 0:  # all leaves to the left of it are numbered
+                node = ~node
+                begin = leaves_at[tree]
+                asked[n_tests] = feature[node]
+                bound[n_tests] = threshold[node]
+                if np.float64(bound[n_tests]) > threshold[node]:
+                    bound[n_tests] = np.nextafter(bound[n_tests], np.float32(-np.inf))
+                kept[n_tests] = ~((1 << (n_leaves - begin)) - (1 << (first[node] - begin)))
+                n_tests += 1
+            elif left[node] == node:
+                leaf[n_leaves] = value[node]
+                n_leaves += 1
+            else:
+                first[node] = n_leaves
+                waiting[size], waiting[size + 1], waiting[size + 2] = right[node], ~node, left[node]
+                size += 3
+        tests_at[tree + 1], leaves_at[tree + 1] = n_tests, n_leaves
+    return tests_at, leaves_at, asked[:n_tests], bound[:n_tests], kept[:n_tests], leaf[:n_leaves]
+
+
+@njit(nogil=True, cache=True)
+def _add_leaves(start, stop, X, tests_at, leaves_at, asked, bound, kept, leaf, total):
+    """All nodes of a tree are asked, of many candidates at once: each no strikes out leaves, and the first left counts.
+
+    A walk through the tree takes eight times as long: no processor can foresee where it turns.
+    """
+    width = X.shape[1]
+    columns, leaves = np.empty((width, AT_ONCE), np.float32), np.empty(AT_ONCE, np.int32)
+    for first in range(start, stop, AT_ONCE):
+        n = min(AT_ONCE, stop - first)
+        for row in range(n):
+            for column in range(width):
+                columns[column, row] = X[first + row, column]
+        own = total[first : first + n]
+        for tree in range(len(tests_at) - 1):
+            for row in range(n):
+                leaves[row] = -1
+            for test in range(tests_at[tree], tests_at[tree + 1]):
+                values, most, mask = columns[asked[test]], bound[test], kept[test]
+                for row in range(n):
+                    leaves[row] &= np.int32(-1) if values[row] <= most else mask
+            begin = leaves_at[tree]
+            for row in range(n):
+                lowest = leaves[row] & -leaves[row]
+                # The exponent of a power of two says which bit it is.
+                own[row] += leaf[begin + (np.float32(lowest).view(np.int32) >> 23) - 127]
 
 
 @njit(nogil=True, cache=True)

@@ -28,6 +28,12 @@ def nearest_vectors(
     return concatenate_found(found, k)
 
 
+def nearest_rows(
+    Q: NDArray[np.float32], vectors: NDArray[np.float32], k: int, exclude: NDArray[np.integer] | None = None
+) -> NDArray[np.int32]:
+    return np.sort(nearest_vectors(Q, vectors, k, exclude)[0], axis=1)
+
+
 def pair_products(Q: Any, rows: NDArray[np.int32], V: Any) -> NDArray[np.float32]:
     if sparse.issparse(V):
         products = score_candidates(Q, rows, V, np.zeros(V.shape[0], dtype=np.float32))
