@@ -9,11 +9,19 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pysldl.backend.dispatch import _chosen, current_device
-from pysldl.backend.threads import fixed_order_blas, matmul, n_threads, parallel_map, single_threaded_blas
+from pysldl.backend.threads import (
+    at_most_threads,
+    fixed_order_blas,
+    matmul,
+    n_threads,
+    parallel_map,
+    single_threaded_blas,
+)
 
 
-def blas_threads():
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+def blas_threads(layer=None):
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return {library["num_threads"] for library in libraries if layer in (None, library["threading_layer"])}
 
 
 def test_blas_has_one_thread_inside_and_its_own_number_again_outside():
@@ -39,10 +47,44 @@ def test_the_limit_holds_until_the_last_thread_leaves():
     thread.start()
     inside.wait()
     with fixed_order_blas():
-        pass
-    assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    of_process = blas_threads("pthreads")  # one on OpenMP, such as that of faiss, has a number for each thread
     leave.set()
     thread.join()
+    assert of_process <= {1}
+
+
+class OfThreads:
+    """A BLAS built on OpenMP: each thread has a number of its own, and begins with two."""
+
+    threading_layer = "openmp"
+
+    def __init__(self):
+        self.own = threading.local()
+
+    def get_num_threads(self):
+        return getattr(self.own, "number", 2)
+
+    def set_num_threads(self, number):
+        self.own.number = number
+
+
+def test_every_thread_limits_a_blas_that_keeps_a_number_for_each(monkeypatch):
+    library = OfThreads()
+    monkeypatch.setattr("pysldl.backend.threads._blas_libraries", lambda n_modules: [library])
+    both = threading.Barrier(2)
+
+    def number(item):
+        both.wait(60)
+        return library.get_num_threads()
+
+    with at_most_threads(2):
+        assert sorted(parallel_map(number, range(2))) == [2, 2]
+        with fixed_order_blas(), fixed_order_blas():
+            assert parallel_map(number, range(2)) == [1, 1]
+            assert library.get_num_threads() == 1
+        assert library.get_num_threads() == 2
+        assert parallel_map(number, range(2)) == [2, 2]
 
 
 def test_the_limit_is_lifted_after_an_error():

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import Context
 from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
@@ -32,7 +32,8 @@ T = TypeVar("T")
 
 _lock = threading.Lock()
 _depth = 0
-# .pool: the thread has a part of a parallel_map, and must not wait for another; .torch_depth: its open blocks for torch
+# .pool: the thread has a part of a parallel_map, and must not wait for another; .blas_depth and .torch_depth: its open
+# blocks
 _inside = threading.local()
 _threads_before: list[tuple[Any, int]] = []
 _n_torch_blocks = 0  # blocks of one_torch_thread that are open, in all threads
@@ -43,7 +44,8 @@ _torch_threads_before = 1  # torch's number of threads when the first of them wa
 def fixed_order_blas() -> Iterator[None]:
     """Within the block, BLAS computes on one thread, so that no sum depends on the number of threads.
 
-    Blocks may be nested and may run in several threads at once: the limit is lifted when the last one ends.
+    Blocks may be nested and may run in several threads at once: the limit is lifted when the last one ends. A BLAS that
+    is built on OpenMP keeps a number for each thread; there every thread that enters a block sets its own.
 
     Examples
     --------
@@ -51,21 +53,40 @@ def fixed_order_blas() -> Iterator[None]:
     ...     product = np.ones((2, 3)) @ np.ones((3, 2))
     """
     global _depth
+    own_depth: int = getattr(_inside, "blas_depth", 0)
+    own_before: list[tuple[Any, int]] = []
     with _lock:
         _depth += 1
-        if _depth == 1:
+        if _depth == 1 or own_depth == 0:
             for library in _blas_libraries(len(sys.modules)):
-                _threads_before.append((library, library.get_num_threads()))
-                library.set_num_threads(1)
+                if library.threading_layer == "openmp":
+                    if own_depth == 0:
+                        own_before.append(_limited(library))
+                elif _depth == 1:
+                    _threads_before.append(_limited(library))
+    _inside.blas_depth = own_depth + 1
     try:
         yield
     finally:
+        _inside.blas_depth = own_depth
+        _restore(own_before)
         with _lock:
             _depth -= 1
             if _depth == 0:
-                while _threads_before:
-                    library, before = _threads_before.pop()
-                    library.set_num_threads(before)
+                _restore(_threads_before)
+
+
+def _limited(library: Any) -> tuple[Any, int]:
+    """Set a BLAS to one thread; returns it and the number it had."""
+    before = int(library.get_num_threads())
+    library.set_num_threads(1)
+    return library, before
+
+
+def _restore(threads_before: list[tuple[Any, int]]) -> None:
+    while threads_before:
+        library, before = threads_before.pop()
+        library.set_num_threads(before)
 
 
 def single_threaded_blas(function: Callable[P, R]) -> Callable[P, R]:
@@ -114,12 +135,14 @@ def parallel_map(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return [function(item) for item in items]
     found: list[Any] = [None] * len(items)
     left = iter(range(len(items)))
+    like_caller = fixed_order_blas if getattr(_inside, "blas_depth", 0) else nullcontext
 
     def work() -> None:
         _inside.pool = True
         try:
-            for at in left:
-                found[at] = function(items[at])
+            with like_caller():
+                for at in left:
+                    found[at] = function(items[at])
         finally:
             for _ in left:  # after an error nothing further begins
                 pass
