@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 from pysldl import load_model, make_sldl
 from pysldl.mapping import LandmarkRidge, RidgeMapping
+from pysldl.mapping import landmarks as landmarks_module
 from pysldl.persistence import load_predictor
 
 
@@ -46,6 +47,22 @@ def test_few_rows_have_no_landmarks_and_a_copy_does_what_the_first_did():
     mapping = LandmarkRidge(0.1, n_landmarks=80).fit(X, Z)
     copy = clone(mapping).like(mapping).fit(X[:300], Z[:300])
     assert copy.landmarks_ is not None and copy.alpha_ == mapping.alpha_
+
+
+def test_the_trial_gives_features_the_same_penalty_with_and_without_landmarks(monkeypatch):
+    """A factor is written over its matrix."""
+    given, factor = [], landmarks_module.cholesky_factor
+
+    def remembered(A, alpha):
+        given.append(A.copy())
+        return factor(A, alpha)
+
+    monkeypatch.setattr(landmarks_module, "cholesky_factor", remembered)
+    X, Z = made_up(curved=True)
+    LandmarkRidge(0.1, n_landmarks=80).fit(X, Z)
+    alone, together = given[:2]
+    assert len(alone) == X.shape[1] and len(together) == X.shape[1] + 80
+    np.testing.assert_array_equal(alone, together[: len(alone), : len(alone)])
 
 
 def test_what_is_known_to_help_is_fitted_at_once(monkeypatch):

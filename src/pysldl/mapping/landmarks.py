@@ -158,7 +158,7 @@ class LandmarkRidge(RidgeMapping):
         squares, _ = _scaled_squares(X, landmarks)
         is_judged = np.arange(X.shape[0]) % JUDGED == FIRST_JUDGED
         gram, moments = _sums(X[~is_judged], squares[~is_judged], Z[~is_judged])
-        linear = cholesky_solve(cholesky_factor(gram[:width, :width], self.alpha_), moments[:width])
+        linear = cholesky_solve(cholesky_factor(gram[:width, :width].copy(), self.alpha_), moments[:width])
         both = cholesky_solve(cholesky_factor(gram, self.alpha_), moments)
         judged = np.flatnonzero(is_judged)
         gain = np.empty(len(judged))
