@@ -270,7 +270,7 @@ def test_bad_names(train, fitted):
         fitted.predict_topk(np.eye(3))
     with pytest.raises(DataError, match="no preset 'papyrus'"):
         make_sldl("papyrus")
-    with pytest.raises(DataError, match="Invalid parameter 'neighbors'"):
+    with pytest.raises(DataError, match="has no parameter 'neighbors'"):
         make_sldl("paper", neighbors=3)
 
 
