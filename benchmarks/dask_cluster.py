@@ -20,6 +20,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -335,7 +336,8 @@ def memory_of(pid: int) -> dict[str, int]:
 def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Peaks of client and workers in a fit and a prediction of generated parts, as the command does them.
 
-    What is found in ``--folder`` is not done again: parts, the model with what was noted of its fit, predicted parts.
+    What is found in ``--folder`` is not done again: parts, and the model with what was noted of its fit. Predictions
+    are made anew, for the command would go on where it was stopped.
     """
     with nullcontext(args.folder) if args.folder is not None else tempfile.TemporaryDirectory() as place:
         folder = Path(place, f"{args.rows}-{args.labels}")
@@ -350,8 +352,9 @@ def memory(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             told = {"preset": preset, "rows": args.rows, "labels": fit["said"]["n_labels"]}
             told |= {"worker_memory": args.worker_memory} | peaks_of("fit", fit)
             yield told  # predictions take long
-            out = str(folder / f"{preset}-predictions")
-            predict = watched(["predict", model, str(folder / "parts"), "--out", out, *cluster])
+            out = folder / f"{preset}-predictions"
+            shutil.rmtree(out, ignore_errors=True)
+            predict = watched(["predict", model, str(folder / "parts"), "--out", str(out), *cluster])
             yield told | {"predicted": predict["said"]["rows"]} | peaks_of("predict", predict)
 
 
