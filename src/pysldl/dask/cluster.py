@@ -117,9 +117,18 @@ def connect(
         yield client
 
 
+def workers_of(client: Any) -> dict[str, Any]:
+    """Ask the scheduler what it knows of its workers, by their addresses.
+
+    ``Client.scheduler_info`` returns an attribute that the client's own loop sets every few seconds, to none of them.
+    """
+    workers: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+    return workers
+
+
 def n_workers(client: Any) -> int:
     """Return how many workers a cluster has; none is an error."""
-    count = len(client.scheduler_info(n_workers=-1)["workers"])
+    count = len(workers_of(client))
     if count == 0:
         raise ClusterError(f"{client.scheduler.address}: the Dask cluster has no worker. Start some, and try again.")
     return count
@@ -127,7 +136,7 @@ def n_workers(client: Any) -> int:
 
 def memory_per_worker(client: Any) -> int | None:
     """Return the memory of the worker that has least, in bytes; None where none has a limit."""
-    limits = [worker["memory_limit"] for worker in client.scheduler_info(n_workers=-1)["workers"].values()]
+    limits = [worker["memory_limit"] for worker in workers_of(client).values()]
     return min((limit for limit in limits if limit), default=None)
 
 
@@ -200,7 +209,7 @@ def watching_workers(client: Any, stage: str, futures: list[Any]) -> Iterator[No
         seen = time.monotonic()
         while not over.wait(SECONDS_BETWEEN_LOOKS):
             with suppress(Exception):  # a scheduler that is gone is noticed by those who wait for results
-                if client.scheduler_info(n_workers=-1)["workers"]:
+                if workers_of(client):
                     seen = time.monotonic()
                 elif time.monotonic() - seen > SECONDS_WITHOUT_WORKERS:
                     lost.set()
