@@ -122,7 +122,7 @@ def workers_of(client: Any) -> dict[str, Any]:
 
     ``Client.scheduler_info`` returns an attribute that the client's own loop sets every few seconds, to none of them.
     """
-    workers: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+    workers: dict[str, Any] = client.sync(client.scheduler.identity)["workers"]
     return workers
 
 
