@@ -128,7 +128,7 @@ class Client:
         end = self._answer.find(b"\r\n\r\n")
         if end < 0:
             return None
-        start = self._answer.index(b"content-length: ") + 16
+        start = self._answer.lower().index(b"content-length: ") + 16
         if len(self._answer) < end + 4 + int(self._answer[start : self._answer.index(b"\r", start)]):
             return None
         answer, self._answer = self._answer, b""
@@ -152,7 +152,7 @@ def ask(
     n_sent = 0
     while now < started + seconds or busy:
         while idle and now < started + seconds and (not rate or now >= started + n_sent / rate):
-            client = idle.pop()
+            client = idle.pop(0)  # in turn: the service closes a connection that says nothing for seconds
             client.send(next(queue), started + n_sent / rate if rate else time.perf_counter())
             n_sent += 1
             busy.append(client)
