@@ -40,6 +40,24 @@ def pair_distances(Q: NDArray[np.float64], rows: NDArray[np.integer], V: NDArray
 
 
 @njit(nogil=True, cache=True)
+def _put_maxima(own, skipped, members, highest):
+    """The largest value of each group of a row but the one that is skipped; column c is in group c % n_groups."""
+    n_groups = len(highest)
+    for group in range(n_groups):
+        highest[group] = own[group]
+    for first in range(n_groups, n_groups * members, n_groups):
+        part = own[first : first + n_groups]
+        for group in range(n_groups):
+            highest[group] = part[group] if part[group] > highest[group] else highest[group]
+    if 0 <= skipped < n_groups * members:
+        group = skipped % n_groups
+        highest[group] = -np.inf
+        for column in range(group, n_groups * members, n_groups):
+            if column != skipped:
+                highest[group] = max(highest[group], own[column])
+
+
+@njit(nogil=True, cache=True)
 def _largest(start, stop, values, k, exclude):
     """Most columns are passed over in groups: the k-th largest of the groups' maxima is a bound for the k-th value."""
     columns = np.empty((stop - start, k), np.int32)
@@ -53,18 +71,7 @@ def _largest(start, stop, values, k, exclude):
         own, skipped = values[row], exclude[row]
         size = 0
         if n_groups > 0:
-            for group in range(n_groups):
-                highest[group] = own[group]
-            for first in range(n_groups, n_groups * members, n_groups):
-                part = own[first : first + n_groups]
-                for group in range(n_groups):
-                    highest[group] = part[group] if part[group] > highest[group] else highest[group]
-            if 0 <= skipped < n_groups * members:
-                group = skipped % n_groups
-                highest[group] = -np.inf
-                for column in range(group, n_groups * members, n_groups):
-                    if column != skipped:
-                        highest[group] = max(highest[group], own[column])
+            _put_maxima(own, skipped, members, highest)
             for group in range(n_groups):
                 if size < k or highest[group] > value_of(heap[0]):
                     size = push(heap, size, highest[group], group)
@@ -94,18 +101,7 @@ def _largest_columns(start, stop, values, k, exclude):
         own, skipped = values[row], exclude[row]
         bound = np.float32(-np.inf)
         if n_groups > 0:
-            for group in range(n_groups):
-                highest[group] = own[group]
-            for first in range(n_groups, n_groups * members, n_groups):
-                part = own[first : first + n_groups]
-                for group in range(n_groups):
-                    highest[group] = part[group] if part[group] > highest[group] else highest[group]
-            if 0 <= skipped < n_groups * members:
-                group = skipped % n_groups
-                highest[group] = -np.inf
-                for column in range(group, n_groups * members, n_groups):
-                    if column != skipped:
-                        highest[group] = max(highest[group], own[column])
+            _put_maxima(own, skipped, members, highest)
             for group in range(n_groups):
                 keys[group] = _ascending(highest[group])
             bound = _value(_reached_by(keys[:n_groups], k, k // SPARE_SHARE))
